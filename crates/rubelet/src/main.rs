@@ -1,0 +1,2 @@
+//! rubelet
+fn main() {}
