@@ -1,2 +1,9 @@
-//! rubelet
-fn main() {}
+//! The `rubelet` binary: the command line, and nothing that a library could do.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

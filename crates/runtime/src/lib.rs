@@ -1,1 +1,12 @@
-//! rubelet-runtime
+//! CRI runtimes in a library.
+//!
+//! - `embedded`: real containers from one binary, on libcontainer;
+//! - `image`: the image store behind it (archives, registries, layers);
+//! - `synthetic`: thousands of virtual pods without a process, driven step by step, with seeded faults.
+
+#[cfg(feature = "embedded")]
+pub mod embedded;
+#[cfg(feature = "embedded")]
+pub mod image;
+#[cfg(feature = "synthetic")]
+pub mod synthetic;

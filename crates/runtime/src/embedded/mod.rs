@@ -1,0 +1,1 @@
+//! Real containers from one binary.

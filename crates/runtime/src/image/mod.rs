@@ -1,0 +1,1 @@
+//! Images: archives, registries, layers.

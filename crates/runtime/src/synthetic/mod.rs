@@ -1,0 +1,1 @@
+//! Virtual pods with seeded faults.
