@@ -1,1 +1,30 @@
-//! Images: archives, registries, layers.
+//! Images: a content-addressed store, archives, registries, and root filesystems made of them.
+//!
+//! Start at [`ImageStore`]. A container's life with it:
+//!
+//! 1. [`ImageStore::resolve`] turns what a user wrote into an [`Image`];
+//! 2. [`ImageStore::lease`] keeps its layers while the container exists, through restarts and removals;
+//! 3. the root filesystem is mounted, used, unmounted;
+//! 4. [`ImageStore::release`] lets go of the layers.
+//!
+//! The store is safe to open from several processes at once and after being killed at any moment. Every
+//! call here is synchronous and touches the disk: call it from `spawn_blocking`. Pulls alone are async.
+
+mod config;
+mod digest;
+mod files;
+mod host;
+mod index;
+mod lease;
+mod name;
+mod record;
+mod staging;
+mod store;
+
+pub use config::{ConfigError, ImageConfig};
+pub use digest::{Digest, DigestError};
+pub use host::HOST_IMAGE;
+pub use lease::Lease;
+pub use name::{ImageName, NameError, Selector};
+pub use record::{Content, Image};
+pub use store::{FsUsage, ImageStore, Removed, StoreError};

@@ -1,0 +1,167 @@
+//! The few file operations on which the store's safety rests: atomic replacement, locks, tree removal.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// Puts these bytes at this path so that a reader, or a crash, sees the old file or the new one whole.
+/// The caller holds the store's lock, which is why one temporary name is enough.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    path.parent().map_or(Ok(()), sync_dir)
+}
+
+/// Makes the names in this directory durable.
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Makes everything on this directory's filesystem durable: one call for a whole tree of new files.
+pub(crate) fn sync_filesystem(dir: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(dir)?)?)
+}
+
+/// Creates the directory and its parents; only the owner may look inside the ones that are new.
+pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Waits for the exclusive lock on this file, which is created if missing. Dropping the file lets go of it.
+pub(crate) fn lock(path: &Path) -> io::Result<File> {
+    let file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Takes the exclusive lock on this file or directory if nobody has it.
+pub(crate) fn try_lock(file: File) -> io::Result<Option<File>> {
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Removes whatever is at this path. Nothing there is fine; a mount point inside is an error, never entered:
+/// what is mounted there may be the host's own root.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = match rustix::fs::openat(CWD, parent, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        other => other?,
+    };
+    use std::os::unix::ffi::OsStrExt as _;
+    let name = std::ffi::CString::new(name.as_bytes())?;
+    remove_at(parent.as_fd(), &name)
+}
+
+/// Removes the entry of this name in this directory, with everything below it.
+pub(crate) fn remove_at(dir: BorrowedFd<'_>, name: &std::ffi::CStr) -> io::Result<()> {
+    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ISDIR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let inside = match open_to_remove(dir, name) {
+        Ok(inside) => inside,
+        Err(Errno::ACCESS) => {
+            // Not root, and a directory that even its owner may not read.
+            rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
+            open_to_remove(dir, name)?
+        }
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut writable = false;
+    for entry in Dir::read_from(&inside)? {
+        let entry = entry?;
+        let child = entry.file_name();
+        if child == c"." || child == c".." {
+            continue;
+        }
+        match remove_at(inside.as_fd(), child) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !writable => {
+                writable = true;
+                rustix::fs::fchmod(&inside, Mode::RWXU)?;
+                remove_at(inside.as_fd(), child)?;
+            }
+            other => other?,
+        }
+    }
+    match rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn open_to_remove(dir: BorrowedFd<'_>, name: &std::ffi::CStr) -> rustix::io::Result<std::os::fd::OwnedFd> {
+    rustix::fs::openat2(
+        dir,
+        name,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_is_whole_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.json");
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn removal_does_not_follow_links_and_minds_no_modes() {
+        let dir = tempfile::tempdir().unwrap();
+        let canary = dir.path().join("canary");
+        fs::create_dir(&canary).unwrap();
+        fs::write(canary.join("file"), "x").unwrap();
+        let tree = dir.path().join("tree");
+        fs::create_dir_all(tree.join("a/b")).unwrap();
+        fs::write(tree.join("a/b/file"), "x").unwrap();
+        symlink(&canary, tree.join("a/link")).unwrap();
+        fs::set_permissions(tree.join("a/b"), fs::Permissions::from_mode(0o555)).unwrap();
+        fs::set_permissions(tree.join("a"), fs::Permissions::from_mode(0o000)).unwrap();
+        remove_tree(&tree).unwrap();
+        remove_tree(&tree).unwrap();
+        remove_tree(&tree.join("not/there")).unwrap();
+        assert!(!tree.exists());
+        assert!(canary.join("file").exists());
+    }
+
+    #[test]
+    fn locks_exclude_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = lock(&path).unwrap();
+        assert!(try_lock(File::open(&path).unwrap()).unwrap().is_none());
+        drop(held);
+        assert!(try_lock(File::open(&path).unwrap()).unwrap().is_some());
+    }
+}
