@@ -3,6 +3,6 @@
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto/cri.proto");
     let files = protox::compile(["proto/cri.proto"], ["proto"])?;
-    tonic_prost_build::configure().build_client(true).build_server(true).compile_fds(files)?;
+    tonic_prost_build::configure().build_transport(false).compile_fds(files)?;
     Ok(())
 }

@@ -1,6 +1,37 @@
-//! CRI v1.
+//! CRI v1, the protocol between a node agent and a container runtime, for Rust programs.
 
-#[expect(missing_docs, clippy::all, clippy::doc_markdown, unreachable_pub, reason = "generated code")]
+pub mod labels;
+
+mod assemble;
+mod backoff;
+mod call;
+mod client;
+mod codec;
+mod connection;
+mod endpoint;
+mod error;
+mod greeting;
+mod lean;
+mod link;
+mod listing;
+mod lists;
+mod metrics;
+mod names;
+mod operation;
+mod options;
+mod wire;
+
+pub use assemble::assemble;
+pub use client::RuntimeClient;
+pub use endpoint::{Endpoint, EndpointError};
+pub use error::{Error, ErrorKind};
+pub use listing::{ContainerEntry, ContainerList, ListFilter, PodListing, SandboxEntry, SandboxList};
+pub use metrics::Metrics;
+pub use operation::Operation;
+pub use options::Options;
+
+/// The protocol itself: messages, clients and servers, generated.
+#[expect(missing_docs, clippy::all, clippy::doc_markdown, reason = "generated code")]
 pub mod v1 {
     tonic::include_proto!("runtime.v1");
 }

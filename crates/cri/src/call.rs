@@ -1,0 +1,255 @@
+//! How every call is made: connect if need be, send, wait no longer than allowed, count, and say what went wrong.
+
+use std::error::Error as StdError;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout_at};
+use tonic::client::Grpc;
+use tonic::codec::{Decoder, Streaming};
+use tonic::metadata::MetadataValue;
+use tonic::{Code, Request, Status};
+
+use crate::codec::{Message, Raw};
+use crate::connection::{CallFailure, Channel, ConnectError, Connection};
+use crate::link::Link;
+use crate::names::Names;
+use crate::{Endpoint, Error, ErrorKind, Metrics, Operation, Options};
+
+/// What the clients of one endpoint share.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    link: Link,
+    options: Options,
+    metrics: Metrics,
+    names: Arc<Mutex<Names>>,
+}
+
+/// One try of a call, on one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    connection: Arc<Connection>,
+    deadline: Option<Instant>,
+    max_answer: usize,
+}
+
+/// Why a try failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There is no connection.
+    Connect(ConnectError),
+    /// gRPC says no, or the connection broke.
+    Status(Status),
+    /// The answer is of no use.
+    Kind(ErrorKind, String),
+    /// Our own clock says that it has taken too long.
+    Late,
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl Caller {
+    pub(crate) fn new(endpoint: Endpoint, options: Options, metrics: Metrics) -> Self {
+        Self { link: Link::new(endpoint, options.clone()), options, metrics, names: Arc::default() }
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(crate) fn names(&self) -> &Arc<Mutex<Names>> {
+        &self.names
+    }
+
+    /// Makes a call with one answer.
+    pub(crate) async fn unary<A>(
+        &self,
+        operation: Operation,
+        path: &'static str,
+        limit: Option<Duration>,
+        request: &impl prost::Message,
+    ) -> Result<A, Error>
+    where
+        A: prost::Message + Default + 'static,
+    {
+        let request = Bytes::from(request.encode_to_vec());
+        self.perform(operation, limit, |attempt| {
+            let request = request.clone();
+            async move { Ok(attempt.unary(path, request, Message::<A>::new()).await?) }
+        })
+        .await
+    }
+
+    /// Runs `work` on a connection, within `limit`, and counts it as one call of `operation`.
+    pub(crate) async fn perform<T, W, F>(
+        &self,
+        operation: Operation,
+        limit: Option<Duration>,
+        work: W,
+    ) -> Result<T, Error>
+    where
+        W: Fn(Attempt) -> F,
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let start = Instant::now();
+        let deadline = limit.map(|limit| start + limit);
+        self.metrics.started(operation);
+        let tries = self.try_twice(deadline, work);
+        let result = match deadline {
+            Some(deadline) => timeout_at(deadline, tries).await.unwrap_or(Err(Failure::Late)),
+            None => tries.await,
+        };
+        let end = Instant::now();
+        self.metrics.finished(operation, end - start, result.is_err());
+        result.map_err(|failure| self.error(operation, failure, limit.filter(|limit| end - start >= *limit)))
+    }
+
+    /// A connection may turn out to be closed at the very moment it is used. If nothing of the request was sent, it
+    /// is sent once more on a new connection.
+    async fn try_twice<T, W, F>(&self, deadline: Option<Instant>, work: W) -> Result<T, Failure>
+    where
+        W: Fn(Attempt) -> F,
+        F: Future<Output = Result<T, Failure>>,
+    {
+        match work(self.attempt(deadline).await?).await {
+            Err(Failure::Status(status)) if was_not_sent(&status) => {
+                work(self.attempt(deadline).await?).await
+            }
+            result => result,
+        }
+    }
+
+    pub(crate) async fn attempt(&self, deadline: Option<Instant>) -> Result<Attempt, Failure> {
+        let connection = self.link.connection().await.map_err(Failure::Connect)?;
+        Ok(Attempt { connection, deadline, max_answer: self.options.max_answer })
+    }
+
+    /// The error that a failure amounts to. `exceeded` is the time limit of the call, if it has passed.
+    pub(crate) fn error(&self, operation: Operation, failure: Failure, exceeded: Option<Duration>) -> Error {
+        let endpoint = self.link.endpoint();
+        let late = |limit: Option<Duration>| {
+            limit.map_or_else(String::new, |limit| format!("none within {limit:?}"))
+        };
+        match failure {
+            Failure::Connect(error) => Error::from_connect(operation, endpoint, error),
+            Failure::Late => Error::new(operation, ErrorKind::Deadline, endpoint, late(exceeded)),
+            Failure::Kind(kind, detail) => Error::new(operation, kind, endpoint, detail),
+            Failure::Status(status) => match kind_of(&status) {
+                ErrorKind::Cancelled | ErrorKind::Deadline if exceeded.is_some() => {
+                    Error::new(operation, ErrorKind::Deadline, endpoint, late(exceeded)).caused_by(status)
+                }
+                kind => Error::new(operation, kind, endpoint, status.message()).caused_by(status),
+            },
+        }
+    }
+}
+
+impl Attempt {
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Sends a request and reads its one answer.
+    pub(crate) async fn unary<D>(
+        &self,
+        path: &'static str,
+        request: Bytes,
+        decoder: D,
+    ) -> Result<D::Item, Status>
+    where
+        D: Decoder<Error = Status> + Clone + Send + 'static,
+        D::Item: Send + Sync + 'static,
+    {
+        let answer =
+            self.grpc().unary(self.request(request), PathAndQuery::from_static(path), Raw(decoder)).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// Sends a request and opens its stream of answers.
+    pub(crate) async fn stream<D>(
+        &self,
+        path: &'static str,
+        request: Bytes,
+        decoder: D,
+    ) -> Result<Streaming<D::Item>, Status>
+    where
+        D: Decoder<Error = Status> + Clone + Send + 'static,
+        D::Item: Send + Sync + 'static,
+    {
+        let path = PathAndQuery::from_static(path);
+        Ok(self.grpc().server_streaming(self.request(request), path, Raw(decoder)).await?.into_inner())
+    }
+
+    fn grpc(&self) -> Grpc<Channel> {
+        let origin = http::Uri::from_static("http://localhost");
+        Grpc::with_origin(Channel(Arc::clone(&self.connection)), origin)
+            .max_decoding_message_size(self.max_answer)
+    }
+
+    fn request(&self, message: Bytes) -> Request<Bytes> {
+        let mut request = Request::new(message);
+        let agent = concat!("rubelet-cri/", env!("CARGO_PKG_VERSION"));
+        request.metadata_mut().insert("user-agent", MetadataValue::from_static(agent));
+        if let Some(deadline) = self.deadline {
+            request.set_timeout(deadline.saturating_duration_since(Instant::now()));
+        }
+        request
+    }
+}
+
+/// Whether the call never left this process.
+fn was_not_sent(status: &Status) -> bool {
+    causes(status).any(|cause| matches!(cause.downcast_ref(), Some(CallFailure::NotSent)))
+}
+
+fn causes(status: &Status) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    std::iter::successors(status.source(), |error: &&(dyn StdError + 'static)| (*error).source())
+}
+
+/// The kind of failure that a status stands for.
+fn kind_of(status: &Status) -> ErrorKind {
+    for cause in causes(status) {
+        if let Some(CallFailure::NotGrpc(_)) = cause.downcast_ref() {
+            return ErrorKind::NotGrpc;
+        }
+        // The code that tonic gives to a broken connection or stream depends on how it broke.
+        if cause.is::<CallFailure>() || cause.is::<hyper::Error>() {
+            return ErrorKind::Unavailable;
+        }
+        if cause.is::<prost::DecodeError>() {
+            return ErrorKind::Invalid("message");
+        }
+    }
+    let message = status.message();
+    match status.code() {
+        Code::NotFound => ErrorKind::NotFound,
+        Code::AlreadyExists => ErrorKind::AlreadyExists,
+        Code::PermissionDenied => ErrorKind::PermissionDenied,
+        Code::Unimplemented => ErrorKind::Unimplemented,
+        Code::Unavailable => ErrorKind::Unavailable,
+        Code::DeadlineExceeded => ErrorKind::Deadline,
+        Code::Cancelled => ErrorKind::Cancelled,
+        // grpc-go's servers and tonic's, and tonic's clients, say it in these ways.
+        Code::ResourceExhausted if message.contains("larger than max") => ErrorKind::TooLarge,
+        Code::ResourceExhausted | Code::OutOfRange if message.contains("message length too large") => {
+            ErrorKind::TooLarge
+        }
+        code => ErrorKind::Code(code),
+    }
+}

@@ -1,0 +1,199 @@
+//! One connection to a runtime, from dialling to hanging up.
+
+use std::error::Error as StdError;
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::body::Body;
+use tower::Service;
+
+use crate::greeting::{Greeted, Greeting};
+use crate::{Endpoint, ErrorKind};
+
+/// How much of an answer a runtime may send before we have read it, on one stream and on the whole connection. The
+/// default of HTTP/2, 64 KiB, would cost a round trip for each 64 KiB of a list.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 2 << 20;
+/// Error messages travel in headers, and runtimes wrap long command output in them.
+const MAX_HEADERS: u32 = 256 << 10;
+
+/// An open connection. What runs for it ends when the last user lets go of it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    epoch: u64,
+    sender: http2::SendRequest<Body>,
+    answered: AtomicBool,
+    /// What this runtime turned out to lack.
+    pub(crate) lacks: crate::lists::Lacks,
+    _tasks: DropGuard,
+}
+
+impl Connection {
+    /// Dials, and waits until the peer has greeted.
+    pub(crate) async fn open(endpoint: &Endpoint, epoch: u64) -> Result<Self, ConnectError> {
+        let path = endpoint.path();
+        let stream = UnixStream::connect(path).await.map_err(|error| ConnectError::dialling(error, path))?;
+        let (stream, greeting) = Greeted::new(stream);
+        let tasks = Tasks(CancellationToken::new());
+        let guard = tasks.0.clone().drop_guard();
+        let (sender, driver) = http2::Builder::new(tasks.clone())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(MAX_HEADERS)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| ConnectError::broken(error, "the handshake failed"))?;
+        hyper::rt::Executor::execute(&tasks, async move {
+            if let Err(error) = driver.await {
+                tracing::debug!(epoch, error = %error, "the connection to the runtime broke");
+            }
+        });
+        match greeting.await {
+            Ok(Greeting::Http2) => {}
+            Ok(Greeting::Garbage(bytes)) => {
+                return Err(ConnectError::new(
+                    ErrorKind::NotGrpc,
+                    format!("it began with \"{}\"", bytes.escape_ascii()),
+                ));
+            }
+            Ok(Greeting::HungUp) | Err(_) => {
+                return Err(ConnectError::new(
+                    ErrorKind::Unavailable,
+                    "the runtime hung up before it greeted",
+                ));
+            }
+        }
+        Ok(Self {
+            epoch,
+            sender,
+            answered: AtomicBool::new(false),
+            lacks: crate::lists::Lacks::default(),
+            _tasks: guard,
+        })
+    }
+
+    /// Its number.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether calls can still be made on it.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
+
+    /// Whether any call got an answer on it, good or bad.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+}
+
+/// What tonic needs of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Channel(pub(crate) Arc<Connection>);
+
+impl Service<http::Request<Body>> for Channel {
+    type Response = http::Response<Incoming>;
+    type Error = CallFailure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, CallFailure>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), CallFailure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let connection = Arc::clone(&self.0);
+        let response = connection.sender.clone().try_send_request(request);
+        Box::pin(async move {
+            let response = response.await.map_err(|mut failure| match failure.take_message() {
+                Some(_) => CallFailure::NotSent,
+                None => CallFailure::Broken(failure.into_error()),
+            })?;
+            connection.answered.store(true, Ordering::Relaxed);
+            let content = response.headers().get(http::header::CONTENT_TYPE);
+            if content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc")) {
+                Ok(response)
+            } else {
+                Err(CallFailure::NotGrpc(response.status()))
+            }
+        })
+    }
+}
+
+/// Why a call did not get an answer to read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallFailure {
+    /// The connection had closed; nothing was sent, so the call may be made again elsewhere.
+    #[error("the connection had closed")]
+    NotSent,
+    /// The connection or the stream broke.
+    #[error("the connection broke")]
+    Broken(#[source] hyper::Error),
+    /// An answer, but of another protocol.
+    #[error("HTTP status {0}, and no gRPC")]
+    NotGrpc(http::StatusCode),
+}
+
+/// Why there is no connection.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectError {
+    pub(crate) kind: ErrorKind,
+    pub(crate) detail: Arc<str>,
+    pub(crate) source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl ConnectError {
+    pub(crate) fn new(kind: ErrorKind, detail: impl Into<Arc<str>>) -> Self {
+        Self { kind, detail: detail.into(), source: None }
+    }
+
+    fn broken(error: hyper::Error, detail: &str) -> Self {
+        Self { kind: ErrorKind::Unavailable, detail: detail.into(), source: Some(Arc::new(error)) }
+    }
+
+    /// The system refused to connect. Only a look at the path tells a plain file from a socket without a listener.
+    fn dialling(error: io::Error, path: &Path) -> Self {
+        let is_socket = std::fs::metadata(path).ok().map(|found| found.file_type().is_socket());
+        Self {
+            kind: dialling_kind(error.kind(), is_socket),
+            detail: error.to_string().into(),
+            source: Some(Arc::new(error)),
+        }
+    }
+}
+
+fn dialling_kind(error: io::ErrorKind, is_socket: Option<bool>) -> ErrorKind {
+    match (error, is_socket) {
+        (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, _) => ErrorKind::NoSocket,
+        (io::ErrorKind::PermissionDenied, _) => ErrorKind::PermissionDenied,
+        (io::ErrorKind::ConnectionRefused, Some(false)) => ErrorKind::NotASocket,
+        (io::ErrorKind::ConnectionRefused, _) => ErrorKind::ConnectionRefused,
+        _ => ErrorKind::Unavailable,
+    }
+}
+
+/// Spawns what HTTP/2 needs; all of it ends with the token.
+#[derive(Clone, Debug)]
+struct Tasks(CancellationToken);
+
+impl<F> hyper::rt::Executor<F> for Tasks
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    fn execute(&self, future: F) {
+        let token = self.0.clone();
+        tokio::spawn(async move { token.run_until_cancelled_owned(future).await });
+    }
+}

@@ -1,0 +1,210 @@
+//! What can go wrong with a call: which call, what kind of failure, and what caused it.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use tonic::Code;
+
+use crate::connection::ConnectError;
+use crate::{Endpoint, Operation};
+
+/// A call that failed.
+///
+/// Cloning is cheap, so an error can be kept and told to many.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    operation: Operation,
+    kind: ErrorKind,
+    endpoint: Endpoint,
+    detail: Arc<str>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// The kinds of failure that callers tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The socket does not exist.
+    NoSocket,
+    /// There is something at the path, but not a socket.
+    NotASocket,
+    /// We may not use the socket, or the runtime does not permit the call.
+    PermissionDenied,
+    /// The socket exists, but nobody listens on it.
+    ConnectionRefused,
+    /// The connection was accepted, and then nothing was heard.
+    Silent,
+    /// What answers does not speak gRPC.
+    NotGrpc,
+    /// The runtime speaks only CRI v1alpha2.
+    OldApi,
+    /// It speaks gRPC, but not CRI.
+    NotCri,
+    /// The runtime is there but cannot answer, or the connection broke.
+    Unavailable,
+    /// No answer in time.
+    Deadline,
+    /// The command ran longer than it was given.
+    CommandTimeout,
+    /// The call was cancelled, by the runtime.
+    Cancelled,
+    /// The runtime does not know the thing that was asked for.
+    NotFound,
+    /// The thing exists already.
+    AlreadyExists,
+    /// The runtime does not have this call.
+    Unimplemented,
+    /// The answer is larger than a message may be.
+    TooLarge,
+    /// The answer breaks the protocol: the named field is missing or makes no sense.
+    Invalid(&'static str),
+    /// The runtime answered with an error of another gRPC code.
+    Code(Code),
+}
+
+impl Error {
+    pub(crate) fn new(
+        operation: Operation,
+        kind: ErrorKind,
+        endpoint: &Endpoint,
+        detail: impl Into<Arc<str>>,
+    ) -> Self {
+        Self(Box::new(Inner {
+            operation,
+            kind,
+            endpoint: endpoint.clone(),
+            detail: detail.into(),
+            source: None,
+        }))
+    }
+
+    pub(crate) fn from_connect(operation: Operation, endpoint: &Endpoint, error: ConnectError) -> Self {
+        Self(Box::new(Inner {
+            operation,
+            kind: error.kind,
+            endpoint: endpoint.clone(),
+            detail: error.detail,
+            source: error.source,
+        }))
+    }
+
+    pub(crate) fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
+    }
+
+    /// The call that failed.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.0.operation
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The runtime that was asked.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.0.endpoint
+    }
+
+    /// What the runtime or the system said; may be empty.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// Whether the runtime does not know the thing that was asked for.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.kind() == ErrorKind::NotFound
+    }
+
+    /// Whether the runtime lacks the call.
+    #[must_use]
+    pub fn is_unimplemented(&self) -> bool {
+        self.kind() == ErrorKind::Unimplemented
+    }
+
+    /// Whether time ran out, of the call or of the command in it.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Deadline | ErrorKind::CommandTimeout | ErrorKind::Silent)
+    }
+
+    /// Whether nobody answered: there is no runtime at the endpoint, or not now.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::NoSocket
+                | ErrorKind::NotASocket
+                | ErrorKind::ConnectionRefused
+                | ErrorKind::Silent
+                | ErrorKind::NotGrpc
+                | ErrorKind::Unavailable
+        )
+    }
+
+    /// Whether the same call may succeed later without anybody changing it.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self.kind() {
+            ErrorKind::NoSocket
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::Silent
+            | ErrorKind::Unavailable
+            | ErrorKind::Deadline
+            | ErrorKind::Cancelled => true,
+            ErrorKind::Code(code) => {
+                matches!(code, Code::Aborted | Code::Unknown | Code::Internal | Code::ResourceExhausted)
+            }
+            ErrorKind::NotASocket
+            | ErrorKind::PermissionDenied
+            | ErrorKind::NotGrpc
+            | ErrorKind::OldApi
+            | ErrorKind::NotCri
+            | ErrorKind::CommandTimeout
+            | ErrorKind::NotFound
+            | ErrorKind::AlreadyExists
+            | ErrorKind::Unimplemented
+            | ErrorKind::TooLarge
+            | ErrorKind::Invalid(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?} ({})", self.0.operation, self.0.kind, self.0.endpoint)?;
+        if !self.0.detail.is_empty() {
+            write!(f, ": {}", self.0.detail)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("operation", &self.0.operation)
+            .field("kind", &self.0.kind)
+            .field("endpoint", &self.0.endpoint)
+            .field("detail", &self.0.detail)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}

@@ -1,0 +1,113 @@
+//! Watches the first bytes that a peer sends. An HTTP/2 server must open with a SETTINGS frame; hearing it means that
+//! somebody is there who speaks the protocol, and hearing anything else means that nobody does.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
+
+/// The length of an HTTP/2 frame header.
+const HEADER: usize = 9;
+
+/// What was heard first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Greeting {
+    /// The header of a SETTINGS frame.
+    Http2,
+    /// Something else: its first bytes.
+    Garbage(Vec<u8>),
+    /// The peer hung up before it said anything.
+    HungUp,
+}
+
+/// A stream that tells what is heard on it first.
+#[derive(Debug)]
+pub(crate) struct Greeted<S> {
+    stream: S,
+    heard: Vec<u8>,
+    tell: Option<oneshot::Sender<Greeting>>,
+}
+
+impl<S> Greeted<S> {
+    /// Wraps `stream`. The receiver gets the greeting once it is known, and an error if the stream is dropped before.
+    pub(crate) fn new(stream: S) -> (Self, oneshot::Receiver<Greeting>) {
+        let (tell, told) = oneshot::channel();
+        (Self { stream, heard: Vec::with_capacity(HEADER), tell: Some(tell) }, told)
+    }
+
+    /// Takes note of what was read. Fails if it cannot be the start of an HTTP/2 connection.
+    fn hear(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.tell.is_none() {
+            return Ok(());
+        }
+        let missing = HEADER - self.heard.len();
+        self.heard.extend(bytes.iter().take(missing));
+        let greeting = if !may_be_settings(&self.heard) {
+            Greeting::Garbage(self.heard.iter().chain(bytes.iter().skip(missing)).copied().take(32).collect())
+        } else if self.heard.len() == HEADER {
+            Greeting::Http2
+        } else if bytes.is_empty() {
+            if self.heard.is_empty() { Greeting::HungUp } else { Greeting::Garbage(self.heard.clone()) }
+        } else {
+            return Ok(());
+        };
+        let is_garbage = matches!(greeting, Greeting::Garbage(_));
+        if let Some(tell) = self.tell.take() {
+            // Nobody listens any more if the connection attempt was given up.
+            let _ = tell.send(greeting);
+        }
+        if is_garbage { Err(io::Error::new(io::ErrorKind::InvalidData, "not HTTP/2")) } else { Ok(()) }
+    }
+}
+
+/// Whether `start` can be the beginning of the header of a SETTINGS frame: three bytes of length (a longer one than
+/// 64 KiB is not believed), type 4, flags, stream 0.
+fn may_be_settings(start: &[u8]) -> bool {
+    start.iter().enumerate().all(|(index, byte)| match index {
+        0 => *byte == 0,
+        3 => *byte == 4,
+        5 => *byte & 0x7f == 0,
+        6..=8 => *byte == 0,
+        _ => true,
+    })
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        Poll::Ready(self.hear(&buf.filled()[before..]))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Greeted<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
