@@ -1,0 +1,131 @@
+//! The only place that reads a clock.
+//!
+//! Order and age come from [`Stamp`]s, a monotonic count that follows tokio's time (so paused time in tests
+//! is honest) and never repeats. Wall-clock time is for display and comes along in [`Now`].
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rubelet_model::UnixNanos;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+/// A moment on the monotonic clock of one [`Clock`]: nanoseconds since it was made.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// Before everything.
+    pub const ZERO: Self = Self(0);
+
+    /// A moment by its distance from the start of its clock.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// The distance from the start of its clock.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long before `later` this was; zero if it was not before.
+    #[must_use]
+    pub const fn until(self, later: Self) -> Duration {
+        Duration::from_nanos(later.0.saturating_sub(self.0))
+    }
+
+    /// The moment `after` this one.
+    #[must_use]
+    pub const fn plus(self, after: Duration) -> Self {
+        let nanos = after.as_nanos();
+        Self(self.0.saturating_add(if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }))
+    }
+}
+
+impl fmt::Debug for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "+{:?}", Duration::from_nanos(self.0))
+    }
+}
+
+/// One reading of both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Now {
+    /// For order and age.
+    pub stamp: Stamp,
+    /// For people.
+    pub wall: UnixNanos,
+}
+
+/// The clock of one PLEG and of those who wait on its cache.
+///
+/// Every stamp is later than all the stamps handed out before, even when time stands still: "asked after"
+/// then never needs a tie-break.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    start: Instant,
+    last: Arc<AtomicU64>,
+}
+
+impl Clock {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { start: Instant::now(), last: Arc::new(AtomicU64::new(0)) }
+    }
+
+    /// A new moment, later than every one before.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        let elapsed = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let next = |last: u64| elapsed.max(last.saturating_add(1));
+        let previous = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
+        Stamp(next(previous.unwrap_or_else(|unchanged| unchanged)))
+    }
+
+    /// A new moment, with the wall-clock time beside it.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        Now { stamp: self.stamp(), wall: wall_clock() }
+    }
+
+    /// When tokio's clock reaches `stamp`.
+    #[must_use]
+    pub fn instant(&self, stamp: Stamp) -> Instant {
+        self.start + Duration::from_nanos(stamp.0)
+    }
+}
+
+/// What time people would say it is. For display only.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+pub fn wall_clock() -> UnixNanos {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UnixNanos(i64::try_from(since_1970.as_nanos()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn stamps_grow_even_while_time_stands_still() {
+        let clock = Clock::start();
+        let stamps: Vec<Stamp> = (0..100).map(|_| clock.stamp()).collect();
+        assert!(stamps.is_sorted_by(|a, b| a < b));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stamps_follow_paused_time() {
+        let clock = Clock::start();
+        let before = clock.stamp();
+        tokio::time::advance(Duration::from_secs(5)).await;
+        let age = before.until(clock.stamp());
+        assert!(age <= Duration::from_secs(5) && age >= Duration::from_millis(4_999), "{age:?}");
+    }
+}

@@ -1,0 +1,821 @@
+//! The PLEG as a pure state machine: an input and a moment go in, effects come out.
+//!
+//! It does not wait, read a clock or talk to anyone, so any history can be played to it, and the same history
+//! always gives the same effects. What it decides:
+//!
+//! - *when to list*: all pods every period, one pod when somebody asks. Lists never overlap in effect: a list
+//!   of all supersedes the looks at single pods that are under way, and no look starts while it runs. A view is
+//!   thus never older than one that was applied before it;
+//! - *whom to inspect*: whoever changed, in parallel, within the [lanes](crate::lanes);
+//! - *what to publish*: the cache entry first, then its events, then the time as of which everything is known.
+//!   A pod that is not settled is *held*: the global time does not vouch for it, so the others need not wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_model::{ContainerState, PodRef, PodStatus, PodUid, RuntimePod, SandboxState};
+
+use crate::clock::{Now, Stamp};
+use crate::event::{EventKind, Exit, PodEvent, Subject, Trigger};
+use crate::health::{ListFacts, PodFacts};
+use crate::lanes::{LaneLimits, Lanes};
+use crate::observe::{Listing, ObserveError};
+use crate::records::{Change, Inspection, Latest, Record, Snapshot, Trouble};
+
+/// How a PLEG behaves. The defaults are the kubelet's where it has one.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// From the end of one list of all pods to the start of the next.
+    pub relist_period: Duration,
+    /// Without a successful list for longer than this, the PLEG is not healthy.
+    pub relist_threshold: Duration,
+    /// How many pods are inspected at the same time.
+    pub inspect_limit: usize,
+    /// An inspection that takes longer than this is slow: it no longer counts towards `inspect_limit`.
+    pub slow_after: Duration,
+    /// How many slow inspections may be under way on top of `inspect_limit`.
+    pub slow_limit: usize,
+    /// How many pods are looked at singly; if more are asked for, all pods are listed instead.
+    pub look_limit: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            relist_period: Duration::from_secs(1),
+            relist_threshold: Duration::from_secs(180),
+            inspect_limit: 16,
+            slow_after: Duration::from_secs(1),
+            slow_limit: 64,
+            look_limit: 16,
+        }
+    }
+}
+
+/// What can happen to a PLEG.
+#[derive(Debug)]
+pub enum Input {
+    /// Time has passed.
+    Tick,
+    /// The answer to [`Effect::List`].
+    Listed {
+        /// From the effect.
+        asked: Stamp,
+        /// The answer.
+        answer: Result<Listing, ObserveError>,
+    },
+    /// The answer to [`Effect::Look`].
+    Looked {
+        /// From the effect.
+        pod: PodUid,
+        /// From the effect.
+        asked: Stamp,
+        /// The answer.
+        answer: Result<Listing, ObserveError>,
+    },
+    /// The answer to [`Effect::Inspect`].
+    Inspected {
+        /// From the effect.
+        pod: PodUid,
+        /// From the effect.
+        ticket: u64,
+        /// The answer.
+        answer: Result<PodStatus, ObserveError>,
+    },
+    /// Somebody acted on a pod at that moment and wants it looked at.
+    Nudge {
+        /// Which pod.
+        pod: PodUid,
+        /// When.
+        at: Stamp,
+    },
+    /// The next list must inspect this pod even if it did not change.
+    Reinspect {
+        /// Which pod.
+        pod: PodUid,
+        /// When it was asked for.
+        at: Stamp,
+    },
+    /// Everything under way was given up; no answer will come.
+    Interrupted,
+}
+
+/// What a PLEG wants done, in this order.
+#[derive(Debug)]
+pub enum Effect {
+    /// List all pods.
+    List {
+        /// Goes back with the answer.
+        asked: Stamp,
+    },
+    /// List one pod.
+    Look {
+        /// Which.
+        pod: PodUid,
+        /// Goes back with the answer.
+        asked: Stamp,
+    },
+    /// Inspect one pod.
+    Inspect {
+        /// The pod, as it was listed.
+        snapshot: Arc<Snapshot>,
+        /// Goes back with the answer.
+        ticket: u64,
+    },
+    /// The answer to this inspection is no longer wanted.
+    Abandon {
+        /// Of which pod.
+        pod: PodUid,
+        /// Which inspection.
+        ticket: u64,
+    },
+    /// Put into the cache what an inspection found; `asked` is when its list was asked for.
+    Store {
+        /// Which pod.
+        pod: PodUid,
+        /// What was found.
+        status: Result<Arc<PodStatus>, ObserveError>,
+        /// As of when.
+        asked: Stamp,
+    },
+    /// Take a pod out of the cache.
+    Forget {
+        /// Which pod.
+        pod: PodUid,
+    },
+    /// The global time of the cache does not vouch for this pod, until it is settled.
+    Hold {
+        /// Which pod.
+        pod: PodUid,
+    },
+    /// What the cache says of this pod holds as of `asked`, and the global time vouches for it again.
+    Settle {
+        /// Which pod.
+        pod: PodUid,
+        /// As of when.
+        asked: Stamp,
+    },
+    /// Tell subscribers.
+    Tell(PodEvent),
+    /// What the cache says of every pod that is not held holds as of `asked`.
+    Advance {
+        /// As of when.
+        asked: Stamp,
+    },
+    /// A number for the metrics.
+    Measure(Measure),
+}
+
+/// What is worth counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// From the start of the last successful list to the start of this one.
+    RelistInterval(Duration),
+    /// A list of all pods, with the inspections that it led to, took this long.
+    Relist(Duration),
+    /// A look at one pod took this long.
+    Look(Duration),
+    /// What the last list counted.
+    Running {
+        /// Pods with a ready sandbox.
+        pods: u64,
+        /// Containers, in the order of [`ContainerState::ALL`].
+        containers: [u64; 4],
+    },
+}
+
+#[derive(Debug)]
+enum FullList {
+    DueAt(Stamp),
+    InFlight { asked: Stamp },
+}
+
+/// A full list whose inspections are not all answered yet.
+#[derive(Debug)]
+struct Round {
+    started: Stamp,
+    open: BTreeSet<PodUid>,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Core {
+    config: Config,
+    records: BTreeMap<PodUid, Record>,
+    full_list: FullList,
+    /// Looks under way, by when they were asked for.
+    looks: BTreeMap<PodUid, Stamp>,
+    /// Looks wanted, by when somebody asked.
+    nudges: BTreeMap<PodUid, Stamp>,
+    /// Asked for before the pod had a record.
+    early_reinspects: BTreeMap<PodUid, Stamp>,
+    lanes: Lanes,
+    round: Option<Round>,
+    /// The connection that answered the last full list.
+    epoch: Option<u64>,
+    list_number: u64,
+    last_ticket: u64,
+    last_seq: u64,
+    list_facts: ListFacts,
+}
+
+impl Core {
+    /// A PLEG that knows nothing and lists at once.
+    #[must_use]
+    pub fn new(config: Config, now: Stamp) -> Self {
+        Self {
+            config,
+            records: BTreeMap::new(),
+            full_list: FullList::DueAt(now),
+            looks: BTreeMap::new(),
+            nudges: BTreeMap::new(),
+            early_reinspects: BTreeMap::new(),
+            lanes: Lanes::new(LaneLimits {
+                fast: config.inspect_limit.max(1),
+                slow: config.slow_limit,
+                slow_after: config.slow_after,
+            }),
+            round: None,
+            epoch: None,
+            list_number: 0,
+            last_ticket: 0,
+            last_seq: 0,
+            list_facts: ListFacts::default(),
+        }
+    }
+
+    /// Takes one input and says what to do about it.
+    #[must_use]
+    pub fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
+        let mut out = Vec::new();
+        match input {
+            Input::Tick => {}
+            Input::Listed { asked, answer } => self.listed(asked, answer, now, &mut out),
+            Input::Looked { pod, asked, answer } => self.looked(&pod, asked, answer, now, &mut out),
+            Input::Inspected { pod, ticket, answer } => self.inspected(&pod, ticket, answer, now, &mut out),
+            Input::Nudge { pod, at } => self.nudge(pod, at),
+            Input::Reinspect { pod, at } => self.reinspect(pod, at),
+            Input::Interrupted => {
+                self.interrupted(now);
+                return out;
+            }
+        }
+        self.start_lists(now, &mut out);
+        self.start_inspections(now, &mut out);
+        out
+    }
+
+    /// When [`Input::Tick`] has something to do, if ever.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Stamp> {
+        let list = match self.full_list {
+            FullList::DueAt(due) => Some(due),
+            FullList::InFlight { .. } => None,
+        };
+        list.into_iter().chain(self.lanes.next_demotion()).min()
+    }
+
+    /// How the listing of all pods goes.
+    #[must_use]
+    pub fn list_facts(&self) -> &ListFacts {
+        &self.list_facts
+    }
+
+    /// The pods whose inspection fails, or has been under way for longer than it should.
+    #[must_use]
+    pub fn troubled_pods(&self, now: Stamp) -> Vec<PodFacts> {
+        self.records.values().filter_map(|record| self.trouble_of(record, now)).collect()
+    }
+
+    /// How many pods are known.
+    #[must_use]
+    pub fn pod_count(&self) -> usize {
+        self.records.len()
+    }
+
+    /// How many inspections are under way.
+    #[must_use]
+    pub fn inspections_in_flight(&self) -> usize {
+        self.lanes.in_flight()
+    }
+
+    /// The list view of a pod that the last good inspection was made of.
+    #[must_use]
+    pub fn committed(&self, pod: &PodUid) -> Option<&RuntimePod> {
+        self.records.get(pod)?.committed()
+    }
+
+    fn trouble_of(&self, record: &Record, now: Stamp) -> Option<PodFacts> {
+        let waiting_since = match &record.inspection {
+            Inspection::InFlight { started, .. } if started.plus(self.config.slow_after) <= now => {
+                Some(*started)
+            }
+            Inspection::InFlight { .. } | Inspection::Queued | Inspection::Idle => None,
+        };
+        let trouble = record.trouble.as_ref();
+        if waiting_since.is_none() && trouble.is_none() {
+            return None;
+        }
+        let since = trouble.map(|trouble| trouble.since).into_iter().chain(waiting_since).min()?;
+        Some(PodFacts {
+            pod: record.pod.clone(),
+            since,
+            failures: trouble.map_or(0, |trouble| trouble.failures),
+            last_error: trouble.map(|trouble| trouble.last_error.clone()),
+        })
+    }
+
+    // === requests ===
+
+    fn nudge(&mut self, pod: PodUid, at: Stamp) {
+        let list_under_way = match self.full_list {
+            FullList::InFlight { asked } => Some(asked),
+            FullList::DueAt(_) => None,
+        };
+        let looked_at = self.records.get(&pod).map(|record| record.listed_at);
+        let newest_look =
+            [list_under_way, self.list_facts.last_success, looked_at].into_iter().flatten().max();
+        if newest_look.is_some_and(|asked| asked > at) {
+            return;
+        }
+        let newest = self.nudges.entry(pod).or_insert(at);
+        *newest = at.max(*newest);
+    }
+
+    fn reinspect(&mut self, pod: PodUid, at: Stamp) {
+        match self.records.get_mut(&pod) {
+            Some(record) => record.reinspect = Some(at),
+            None => {
+                self.early_reinspects.insert(pod, at);
+            }
+        }
+    }
+
+    fn interrupted(&mut self, now: Now) {
+        self.full_list = FullList::DueAt(now.stamp);
+        self.list_facts.in_flight_since = None;
+        self.looks.clear();
+        self.lanes.clear();
+        self.round = None;
+        for record in self.records.values_mut() {
+            record.inspection = Inspection::Idle;
+        }
+    }
+
+    // === lists ===
+
+    /// Starts the full list when it is due, else the looks that were asked for.
+    fn start_lists(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let FullList::DueAt(due) = self.full_list else { return };
+        let too_many = self.nudges.len() > self.config.look_limit;
+        let only_a_full_list_shows_it =
+            |pod: &PodUid| self.records.get(pod).is_some_and(|record| !record.is_selectable());
+        if due <= now.stamp || too_many || self.nudges.keys().any(only_a_full_list_shows_it) {
+            self.start_full_list(now, out);
+            return;
+        }
+        let startable: Vec<PodUid> =
+            self.nudges.keys().filter(|pod| !self.looks.contains_key(*pod)).cloned().collect();
+        for pod in startable {
+            self.nudges.remove(&pod);
+            self.looks.insert(pod.clone(), now.stamp);
+            out.push(Effect::Look { pod, asked: now.stamp });
+        }
+    }
+
+    fn start_full_list(&mut self, now: Now, out: &mut Vec<Effect>) {
+        self.finish_round(now, out);
+        if let Some(last) = self.list_facts.last_success {
+            out.push(Effect::Measure(Measure::RelistInterval(last.until(now.stamp))));
+        }
+        // Whoever is being looked at is in the full list too.
+        self.looks.clear();
+        self.nudges.clear();
+        self.full_list = FullList::InFlight { asked: now.stamp };
+        self.list_facts.in_flight_since = Some(now.stamp);
+        out.push(Effect::List { asked: now.stamp });
+    }
+
+    fn listed(
+        &mut self,
+        asked: Stamp,
+        answer: Result<Listing, ObserveError>,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        match self.full_list {
+            FullList::InFlight { asked: expected } if expected == asked => {}
+            FullList::InFlight { .. } | FullList::DueAt(_) => return,
+        }
+        self.full_list = FullList::DueAt(now.stamp.plus(self.config.relist_period));
+        self.list_facts.in_flight_since = None;
+        self.round = Some(Round { started: asked, open: BTreeSet::new() });
+        match answer {
+            Ok(listing) => {
+                self.list_facts.succeeded(asked, listing.unreadable);
+                self.apply_full_list(listing, asked, now, out);
+            }
+            Err(error) => self.list_facts.failed(now.stamp, error),
+        }
+        self.finish_round_if_answered(now, out);
+    }
+
+    fn apply_full_list(&mut self, listing: Listing, asked: Stamp, now: Now, out: &mut Vec<Effect>) {
+        let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
+        let absence_is_proof = !reconnected && listing.unreadable == 0;
+        self.epoch = Some(listing.epoch);
+        self.list_number += 1;
+        out.push(Effect::Measure(count_running(&listing.pods)));
+
+        let mut changed = Vec::new();
+        for pod in listing.pods {
+            let uid = pod.pod.uid.clone();
+            let record = self.records.entry(uid.clone()).or_insert_with(|| Record::new(pod.pod.clone()));
+            record.named_by = self.list_number;
+            record.listed_at = asked;
+            if record.is_quiet() && record.matches_committed(&pod) {
+                continue;
+            }
+            let completed = if absence_is_proof { None } else { record.with_missing(Some(&pod)) };
+            record.parts_missing = completed.is_some();
+            let snapshot = Snapshot { pod: completed.unwrap_or(pod), asked, trigger: Trigger::Relist };
+            record.latest = Latest::Listed(Arc::new(snapshot));
+            changed.push(uid);
+        }
+        for (uid, record) in &mut self.records {
+            if record.named_by == self.list_number {
+                continue;
+            }
+            record.listed_at = asked;
+            record.parts_missing = !absence_is_proof;
+            if absence_is_proof {
+                record.latest = Latest::Gone(Trigger::Relist);
+            }
+            changed.push(uid.clone());
+        }
+
+        // Running pods first: after a start there may be thousands of dead ones to inspect.
+        changed.sort_by_key(|uid| !self.records.get(uid).is_some_and(runs_something));
+        for uid in changed {
+            self.adopt_early_reinspect(&uid);
+            self.reconcile(&uid, now, out);
+        }
+        out.push(Effect::Advance { asked });
+    }
+
+    fn looked(
+        &mut self,
+        uid: &PodUid,
+        asked: Stamp,
+        answer: Result<Listing, ObserveError>,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.looks.get(uid) != Some(&asked) {
+            return;
+        }
+        self.looks.remove(uid);
+        out.push(Effect::Measure(Measure::Look(asked.until(now.stamp))));
+        let listing = match answer {
+            Ok(listing) => listing,
+            Err(error) => {
+                tracing::debug!(pod = %uid, %error, "could not look at the pod");
+                return;
+            }
+        };
+        let found = listing.pods.into_iter().find(|pod| pod.pod.uid == *uid);
+        let known = self.records.contains_key(uid);
+        let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
+        if reconnected || listing.unreadable > 0 || (found.is_none() && !known) {
+            // Not enough to go by: only the full list can tell what is gone, or that nobody has heard of it.
+            self.full_list = FullList::DueAt(now.stamp);
+            return;
+        }
+        let record = match &found {
+            Some(pod) => self.records.entry(uid.clone()).or_insert_with(|| Record::new(pod.pod.clone())),
+            None => match self.records.get_mut(uid) {
+                Some(record) => record,
+                None => return,
+            },
+        };
+        record.listed_at = asked;
+        record.parts_missing = false;
+        record.latest = match found {
+            Some(pod) => Latest::Listed(Arc::new(Snapshot { pod, asked, trigger: Trigger::Nudge })),
+            None => Latest::Gone(Trigger::Nudge),
+        };
+        // Nothing else tells the cache of a look that found nothing new.
+        record.held = true;
+        out.push(Effect::Hold { pod: uid.clone() });
+        self.adopt_early_reinspect(uid);
+        self.reconcile(uid, now, out);
+    }
+
+    fn adopt_early_reinspect(&mut self, uid: &PodUid) {
+        if let Some(at) = self.early_reinspects.remove(uid)
+            && let Some(record) = self.records.get_mut(uid)
+        {
+            record.reinspect = Some(at);
+        }
+    }
+
+    // === pods ===
+
+    /// Compares the newest view of a pod with the committed one, and wants it inspected if they differ.
+    fn reconcile(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        match &record.latest {
+            Latest::Gone(trigger) => {
+                let trigger = *trigger;
+                self.remove(uid, trigger, now, out);
+                return;
+            }
+            Latest::Listed(snapshot) => {
+                let in_flight = matches!(record.inspection, Inspection::InFlight { .. });
+                if record.reinspect.is_none() && !in_flight && record.matches_committed(&snapshot.pod) {
+                    record.latest = Latest::AsCommitted;
+                }
+            }
+            Latest::AsCommitted => {}
+        }
+        let settled = matches!(record.latest, Latest::AsCommitted)
+            && record.reinspect.is_none()
+            && !matches!(record.inspection, Inspection::InFlight { .. });
+        if settled {
+            if matches!(record.inspection, Inspection::Queued) {
+                record.inspection = Inspection::Idle;
+                self.lanes.withdraw(uid);
+            }
+        } else if matches!(record.inspection, Inspection::Idle) {
+            record.inspection = Inspection::Queued;
+            self.lanes.enqueue(uid.clone(), record.trouble.is_some());
+            if let Some(round) = &mut self.round {
+                round.open.insert(uid.clone());
+            }
+        }
+        let hold = !settled || record.parts_missing;
+        if hold && !record.held {
+            out.push(Effect::Hold { pod: uid.clone() });
+        }
+        if !hold && record.held {
+            out.push(Effect::Settle { pod: uid.clone(), asked: record.listed_at });
+        }
+        record.held = hold;
+    }
+
+    fn remove(&mut self, uid: &PodUid, trigger: Trigger, now: Now, out: &mut Vec<Effect>) {
+        let Some(record) = self.records.remove(uid) else { return };
+        match record.inspection {
+            Inspection::InFlight { ticket, .. } => {
+                out.push(Effect::Abandon { pod: uid.clone(), ticket });
+                self.lanes.finish(uid);
+            }
+            Inspection::Queued => self.lanes.withdraw(uid),
+            Inspection::Idle => {}
+        }
+        if let Some(round) = &mut self.round {
+            round.open.remove(uid);
+        }
+        out.push(Effect::Forget { pod: uid.clone() });
+        let changes = record.changes(None);
+        let telling = Telling { pod: &record.pod, trigger, status: None, before: &record.status };
+        self.tell(&telling, changes, record.reinspect.is_some(), now, out);
+        if record.held {
+            out.push(Effect::Settle { pod: uid.clone(), asked: record.listed_at });
+        }
+    }
+
+    fn start_inspections(&mut self, now: Now, out: &mut Vec<Effect>) {
+        for slow in self.lanes.demote_slow(now.stamp) {
+            self.close_in_round(&slow, now, out);
+        }
+        while let Some(uid) = self.lanes.start_next(now.stamp) {
+            let Some(record) = self.records.get_mut(&uid) else {
+                self.lanes.finish(&uid);
+                continue;
+            };
+            let snapshot = match &record.latest {
+                Latest::Listed(snapshot) => Some(snapshot.clone()),
+                Latest::AsCommitted => record.committed_snapshot(),
+                Latest::Gone(_) => None,
+            };
+            let Some(snapshot) = snapshot else {
+                record.inspection = Inspection::Idle;
+                self.lanes.finish(&uid);
+                continue;
+            };
+            self.last_ticket += 1;
+            let ticket = self.last_ticket;
+            record.inspection =
+                Inspection::InFlight { ticket, started: now.stamp, snapshot: snapshot.clone() };
+            out.push(Effect::Inspect { snapshot, ticket });
+        }
+    }
+
+    fn inspected(
+        &mut self,
+        uid: &PodUid,
+        ticket: u64,
+        answer: Result<PodStatus, ObserveError>,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        let (started, snapshot) = match &record.inspection {
+            Inspection::InFlight { ticket: expected, started, snapshot } if *expected == ticket => {
+                (*started, snapshot.clone())
+            }
+            Inspection::InFlight { .. } | Inspection::Queued | Inspection::Idle => return,
+        };
+        record.inspection = Inspection::Idle;
+        self.lanes.finish(uid);
+        match answer {
+            Ok(status) => self.commit(uid, snapshot, started, status, now, out),
+            Err(error) => {
+                record.reinspect = record.reinspect.or(Some(Stamp::ZERO));
+                let trouble = record.trouble.get_or_insert_with(|| Trouble {
+                    since: started,
+                    failures: 0,
+                    last_error: error.clone(),
+                });
+                trouble.failures += 1;
+                trouble.last_error = error.clone();
+                out.push(Effect::Store { pod: uid.clone(), status: Err(error), asked: snapshot.asked });
+            }
+        }
+        self.close_in_round(uid, now, out);
+    }
+
+    fn commit(
+        &mut self,
+        uid: &PodUid,
+        snapshot: Arc<Snapshot>,
+        started: Stamp,
+        mut status: PodStatus,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        record.trouble = None;
+        record.keep_addresses(&mut status);
+        let status = Arc::new(status);
+        let before = record.status.replace(status.clone());
+        let changes = record.changes(Some(&snapshot.pod));
+        let asked_for = record.reinspect.is_some();
+        if record.reinspect.is_some_and(|at| at <= started) {
+            record.reinspect = None;
+        }
+        let (asked, trigger) = (snapshot.asked, snapshot.trigger);
+        if matches!(&record.latest, Latest::Listed(latest) if Arc::ptr_eq(latest, &snapshot)) {
+            record.latest = Latest::AsCommitted;
+        }
+        record.commit(snapshot);
+        let pod = record.pod.clone();
+        out.push(Effect::Store { pod: uid.clone(), status: Ok(status.clone()), asked });
+        let telling = Telling { pod: &pod, trigger, status: Some(&status), before: &before };
+        self.tell(&telling, changes, asked_for, now, out);
+        self.reconcile(uid, now, out);
+    }
+
+    fn tell(
+        &mut self,
+        telling: &Telling<'_>,
+        changes: Vec<Change>,
+        asked_for: bool,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let mut delivered = 0;
+        for Change { subject, kinds } in changes {
+            for &kind in kinds {
+                delivered += usize::from(kind.is_delivered());
+                let exit = (kind == EventKind::ContainerDied).then(|| telling.exit(&subject)).flatten();
+                let event = PodEvent {
+                    seq: self.next_seq(),
+                    kind,
+                    pod: telling.pod.clone(),
+                    exit,
+                    happened_at: telling.happened_at(kind, &subject),
+                    subject: Some(subject.clone()),
+                    seen_at: now.wall,
+                    trigger: telling.trigger,
+                    merged: 1,
+                };
+                out.push(Effect::Tell(event));
+            }
+        }
+        if asked_for && delivered == 0 {
+            let event = PodEvent {
+                seq: self.next_seq(),
+                kind: EventKind::PodSync,
+                pod: telling.pod.clone(),
+                subject: None,
+                exit: None,
+                happened_at: None,
+                seen_at: now.wall,
+                trigger: telling.trigger,
+                merged: 1,
+            };
+            out.push(Effect::Tell(event));
+        }
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.last_seq += 1;
+        self.last_seq
+    }
+
+    // === rounds ===
+
+    fn close_in_round(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
+        if let Some(round) = &mut self.round {
+            round.open.remove(uid);
+        }
+        self.finish_round_if_answered(now, out);
+    }
+
+    fn finish_round_if_answered(&mut self, now: Now, out: &mut Vec<Effect>) {
+        if self.round.as_ref().is_some_and(|round| round.open.is_empty()) {
+            self.finish_round(now, out);
+        }
+    }
+
+    fn finish_round(&mut self, now: Now, out: &mut Vec<Effect>) {
+        if let Some(round) = self.round.take() {
+            out.push(Effect::Measure(Measure::Relist(round.started.until(now.stamp))));
+        }
+    }
+}
+
+/// What the events of one change have in common.
+struct Telling<'a> {
+    pod: &'a PodRef,
+    trigger: Trigger,
+    status: Option<&'a Arc<PodStatus>>,
+    /// The status before: the last word on what is gone from the new one.
+    before: &'a Option<Arc<PodStatus>>,
+}
+
+impl Telling<'_> {
+    fn statuses(&self) -> impl Iterator<Item = &PodStatus> {
+        self.status.into_iter().chain(self.before).map(Arc::as_ref)
+    }
+
+    fn exit(&self, subject: &Subject) -> Option<Exit> {
+        let Subject::Container { id, .. } = subject else { return None };
+        let container = self
+            .statuses()
+            .filter_map(|status| status.container(id))
+            .find(|container| container.state == ContainerState::Exited)?;
+        Some(Exit {
+            code: container.exit_code,
+            reason: container.reason.clone(),
+            oom_killed: container.is_oom_killed(),
+        })
+    }
+
+    fn happened_at(&self, kind: EventKind, subject: &Subject) -> Option<rubelet_model::UnixNanos> {
+        let at = match (kind, subject) {
+            (EventKind::ContainerStarted, Subject::Container { id, .. }) => {
+                self.statuses().find_map(|status| status.container(id))?.started_at
+            }
+            (EventKind::ContainerDied, Subject::Container { id, .. }) => {
+                self.statuses().find_map(|status| status.container(id))?.finished_at
+            }
+            (EventKind::ContainerStarted, Subject::Sandbox { id, .. }) => {
+                self.statuses().find_map(|status| status.sandbox(id))?.created_at
+            }
+            (EventKind::ContainerDied, Subject::Sandbox { .. })
+            | (EventKind::ContainerRemoved | EventKind::PodSync | EventKind::ContainerChanged, _) => {
+                return None;
+            }
+        };
+        at.is_set().then_some(at)
+    }
+}
+
+fn runs_something(record: &Record) -> bool {
+    let Latest::Listed(snapshot) = &record.latest else { return false };
+    snapshot.pod.containers.iter().any(|container| container.state == ContainerState::Running)
+        || snapshot.pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
+}
+
+fn count_running(pods: &[RuntimePod]) -> Measure {
+    let mut running_pods = 0;
+    let mut containers = [0; 4];
+    for pod in pods {
+        running_pods += u64::from(pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready));
+        for container in &pod.containers {
+            let slot = match container.state {
+                ContainerState::Created => 0,
+                ContainerState::Running => 1,
+                ContainerState::Exited => 2,
+                ContainerState::Unknown => 3,
+            };
+            containers[slot] += 1;
+        }
+    }
+    Measure::Running { pods: running_pods, containers }
+}

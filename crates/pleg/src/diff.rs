@@ -1,0 +1,174 @@
+//! The transition table: what a change of one container (or sandbox) tells.
+//!
+//! It is total: every pair of what was known and what is seen has a row, and a new state fails to compile
+//! until it has one. It differs from the kubelet's table in one thing: a pass through `unknown` tells nothing
+//! new, so what had been told before is remembered ([`Known::Unknown`]) and never told twice.
+
+use rubelet_model::{ContainerState, SandboxState};
+
+use crate::event::EventKind;
+
+/// What one list says of something that is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Seen {
+    /// It runs (a sandbox: is ready).
+    Running,
+    /// It ended (a sandbox: is not ready).
+    Exited,
+    /// It is made but never ran, or the runtime does not know, or we do not understand the answer.
+    Unknown,
+}
+
+impl From<ContainerState> for Seen {
+    fn from(state: ContainerState) -> Self {
+        match state {
+            ContainerState::Running => Self::Running,
+            ContainerState::Exited => Self::Exited,
+            ContainerState::Created | ContainerState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<SandboxState> for Seen {
+    fn from(state: SandboxState) -> Self {
+        match state {
+            SandboxState::Ready => Self::Running,
+            SandboxState::NotReady => Self::Exited,
+            SandboxState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// The last thing that subscribers were told about something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Told {
+    /// Not even that it exists.
+    Nothing,
+    /// That it started.
+    Started,
+    /// That it died.
+    Died,
+}
+
+/// What is committed about something: where it was seen last, and what that told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Known {
+    /// Seen running; its start has been told.
+    Running,
+    /// Seen exited; its death has been told.
+    Exited,
+    /// Seen in a state that tells nothing; what was told before that is remembered.
+    Unknown(Told),
+}
+
+impl Known {
+    /// What subscribers were told last.
+    #[must_use]
+    pub const fn told(self) -> Told {
+        match self {
+            Self::Running => Told::Started,
+            Self::Exited => Told::Died,
+            Self::Unknown(told) => told,
+        }
+    }
+}
+
+/// What to tell when something known as `old` (`None`: not known) is seen as `new` (`None`: not in the list).
+#[must_use]
+pub const fn events(old: Option<Known>, new: Option<Seen>) -> &'static [EventKind] {
+    use EventKind::{ContainerChanged, ContainerDied, ContainerRemoved, ContainerStarted};
+    match (old, new) {
+        (None, None)
+        | (Some(Known::Running), Some(Seen::Running))
+        | (Some(Known::Exited), Some(Seen::Exited))
+        | (Some(Known::Unknown(_)), Some(Seen::Unknown)) => &[],
+
+        (None | Some(Known::Exited | Known::Unknown(Told::Nothing | Told::Died)), Some(Seen::Running)) => {
+            &[ContainerStarted]
+        }
+        (None | Some(Known::Running | Known::Unknown(Told::Nothing | Told::Started)), Some(Seen::Exited)) => {
+            &[ContainerDied]
+        }
+
+        (None | Some(Known::Running | Known::Exited), Some(Seen::Unknown))
+        | (Some(Known::Unknown(Told::Started)), Some(Seen::Running))
+        | (Some(Known::Unknown(Told::Died)), Some(Seen::Exited)) => &[ContainerChanged],
+
+        (Some(Known::Exited | Known::Unknown(Told::Died)), None) => &[ContainerRemoved],
+        (Some(Known::Running | Known::Unknown(Told::Nothing | Told::Started)), None) => {
+            &[ContainerDied, ContainerRemoved]
+        }
+    }
+}
+
+/// What is known once `new` has been committed over `old`.
+#[must_use]
+pub const fn commit(old: Option<Known>, new: Seen) -> Known {
+    match new {
+        Seen::Running => Known::Running,
+        Seen::Exited => Known::Exited,
+        Seen::Unknown => Known::Unknown(match old {
+            Some(known) => known.told(),
+            None => Told::Nothing,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use EventKind::{
+        ContainerChanged as Changed, ContainerDied as Died, ContainerRemoved as Removed,
+        ContainerStarted as Started,
+    };
+
+    const SEEN: [Option<Seen>; 4] = [None, Some(Seen::Running), Some(Seen::Exited), Some(Seen::Unknown)];
+
+    /// The kubelet's table, row by row; `unknown` is what was never told.
+    #[test]
+    fn the_table_of_the_kubelet() {
+        let rows: [(Option<Known>, [&[EventKind]; 4]); 4] = [
+            //                                     absent            running     exited    unknown
+            (None, [&[], &[Started], &[Died], &[Changed]]),
+            (Some(Known::Running), [&[Died, Removed], &[], &[Died], &[Changed]]),
+            (Some(Known::Exited), [&[Removed], &[Started], &[], &[Changed]]),
+            (Some(Known::Unknown(Told::Nothing)), [&[Died, Removed], &[Started], &[Died], &[]]),
+        ];
+        for (old, expected) in rows {
+            for (new, expected) in SEEN.into_iter().zip(expected) {
+                assert_eq!(events(old, new), expected, "{old:?} -> {new:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pass_through_unknown_tells_nothing_new() {
+        let rows: [(Told, [&[EventKind]; 4]); 2] = [
+            (Told::Started, [&[Died, Removed], &[Changed], &[Died], &[]]),
+            (Told::Died, [&[Removed], &[Started], &[Changed], &[]]),
+        ];
+        for (told, expected) in rows {
+            for (new, expected) in SEEN.into_iter().zip(expected) {
+                assert_eq!(events(Some(Known::Unknown(told)), new), expected, "{told:?} -> {new:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn seeing_the_same_again_tells_nothing() {
+        for old in [None, Some(Known::Running), Some(Known::Exited), Some(Known::Unknown(Told::Died))] {
+            for seen in [Seen::Running, Seen::Exited, Seen::Unknown] {
+                let known = commit(old, seen);
+                assert_eq!(events(Some(known), Some(seen)), &[] as &[EventKind], "{old:?} -> {seen:?} twice");
+            }
+        }
+    }
+
+    #[test]
+    fn created_counts_as_unknown_and_not_ready_as_exited() {
+        assert_eq!(Seen::from(ContainerState::Created), Seen::Unknown);
+        assert_eq!(Seen::from(ContainerState::Unknown), Seen::Unknown);
+        assert_eq!(Seen::from(SandboxState::NotReady), Seen::Exited);
+        assert_eq!(Seen::from(SandboxState::Ready), Seen::Running);
+    }
+}

@@ -1,0 +1,206 @@
+//! The task that runs the [core](crate::core): it keeps the timer, makes the calls, and carries out the effects.
+//!
+//! It waits for nothing but its own inputs. Calls run as tasks of their own and come back as inputs, so a call
+//! that hangs leaves everything else going. Dropping the driver ends every call.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rubelet_model::PodUid;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, Id, JoinSet};
+
+use crate::clock::Stamp;
+use crate::core::{Effect, Input};
+use crate::observe::{Call, Failure, Observe, ObserveError};
+use crate::progress::Stage;
+use crate::records::Snapshot;
+use crate::shared::{Reach, Shared};
+
+pub(crate) struct Driver<O> {
+    observer: Arc<O>,
+    shared: Arc<Shared>,
+    calls: JoinSet<Input>,
+    /// What was asked by which task, in case it panics.
+    asked_by: HashMap<Id, Asked>,
+    inspections: HashMap<u64, AbortHandle>,
+}
+
+#[derive(Clone)]
+enum Asked {
+    List { asked: Stamp },
+    Look { pod: PodUid, asked: Stamp },
+    Inspect { pod: PodUid, ticket: u64 },
+}
+
+impl<O: Observe> Driver<O> {
+    pub(crate) fn new(observer: Arc<O>, shared: Arc<Shared>) -> Self {
+        Self {
+            observer,
+            shared,
+            calls: JoinSet::new(),
+            asked_by: HashMap::new(),
+            inspections: HashMap::new(),
+        }
+    }
+
+    /// Runs until told to stop.
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        self.step(Input::Tick);
+        loop {
+            let tick = self.shared.next_tick();
+            tokio::select! {
+                biased;
+                // Stopping comes first, so that it takes no longer than one step.
+                _ = stop.wait_for(|stop| *stop) => break,
+                // Then time: answers that keep coming in must not put off the next list.
+                () = sleep_until(tick) => self.step(Input::Tick),
+                Some(answer) = self.calls.join_next_with_id() => {
+                    let input = self.answer(answer);
+                    self.step(input);
+                }
+                () = self.shared.requests.arrived() => {
+                    for request in self.shared.requests.take() {
+                        self.step(request);
+                    }
+                }
+            }
+        }
+        self.calls.shutdown().await;
+        self.shared.interrupted();
+    }
+
+    fn step(&mut self, input: Input) {
+        self.shared.note_reach(&input);
+        for effect in self.shared.step(input) {
+            self.carry_out(effect);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::List { asked } => self.list(asked),
+            Effect::Look { pod, asked } => self.look(pod, asked),
+            Effect::Inspect { snapshot, ticket } => self.inspect(snapshot, ticket),
+            Effect::Abandon { ticket, .. } => {
+                if let Some(inspection) = self.inspections.remove(&ticket) {
+                    inspection.abort();
+                }
+            }
+            Effect::Store { .. }
+            | Effect::Forget { .. }
+            | Effect::Hold { .. }
+            | Effect::Settle { .. }
+            | Effect::Tell(_)
+            | Effect::Advance { .. }
+            | Effect::Measure(_) => self.shared.publish(effect),
+        }
+    }
+
+    fn list(&mut self, asked: Stamp) {
+        let observer = self.observer.clone();
+        let progress = self.shared.board.begin(Stage::List, asked.as_nanos());
+        let call = self.calls.spawn(async move {
+            let answer = observer.list(&progress).await;
+            Input::Listed { asked, answer }
+        });
+        self.asked_by.insert(call.id(), Asked::List { asked });
+    }
+
+    fn look(&mut self, pod: PodUid, asked: Stamp) {
+        let observer = self.observer.clone();
+        let progress = self.shared.board.begin(Stage::Look(pod.clone()), asked.as_nanos());
+        let task = {
+            let pod = pod.clone();
+            async move {
+                let answer = observer.list_pod(&pod, &progress).await;
+                Input::Looked { pod, asked, answer }
+            }
+        };
+        let call = self.calls.spawn(task);
+        self.asked_by.insert(call.id(), Asked::Look { pod, asked });
+    }
+
+    fn inspect(&mut self, snapshot: Arc<Snapshot>, ticket: u64) {
+        let pod = snapshot.pod.pod.uid.clone();
+        let observer = self.observer.clone();
+        let progress = self.shared.board.begin(Stage::Inspect(pod.clone()), ticket);
+        let task = {
+            let pod = pod.clone();
+            async move {
+                let answer = observer.inspect(&snapshot.pod, &progress).await;
+                Input::Inspected { pod, ticket, answer }
+            }
+        };
+        let call = self.calls.spawn(task);
+        self.asked_by.insert(call.id(), Asked::Inspect { pod, ticket });
+        self.inspections.insert(ticket, call);
+    }
+
+    /// The answer of a call as an input; a call that panicked is one that failed.
+    fn answer(&mut self, finished: Result<(Id, Input), tokio::task::JoinError>) -> Input {
+        match finished {
+            Ok((id, input)) => {
+                self.asked_by.remove(&id);
+                if let Input::Inspected { ticket, .. } = &input {
+                    self.inspections.remove(ticket);
+                }
+                input
+            }
+            Err(error) => {
+                let asked = self.asked_by.remove(&error.id());
+                if error.is_cancelled() {
+                    return Input::Tick;
+                }
+                tracing::error!(%error, "an observer panicked");
+                let failed = |call| ObserveError {
+                    call,
+                    target: None,
+                    failure: Failure::Panicked,
+                    message: "the observer panicked".into(),
+                };
+                match asked {
+                    Some(Asked::List { asked }) => {
+                        Input::Listed { asked, answer: Err(failed(Call::ListPodSandbox)) }
+                    }
+                    Some(Asked::Look { pod, asked }) => {
+                        Input::Looked { pod, asked, answer: Err(failed(Call::ListPodSandbox)) }
+                    }
+                    Some(Asked::Inspect { pod, ticket }) => {
+                        self.inspections.remove(&ticket);
+                        Input::Inspected { pod, ticket, answer: Err(failed(Call::PodSandboxStatus)) }
+                    }
+                    None => Input::Tick,
+                }
+            }
+        }
+    }
+}
+
+async fn sleep_until(moment: Option<tokio::time::Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Shared {
+    /// Notes whether the runtime answers, for those who want to tell people.
+    fn note_reach(&self, input: &Input) {
+        let reach = match input {
+            Input::Listed { answer: Ok(listing), .. } => Reach::Reached { epoch: listing.epoch },
+            Input::Listed { answer: Err(error), .. } => Reach::Lost { error: error.clone() },
+            Input::Tick
+            | Input::Looked { .. }
+            | Input::Inspected { .. }
+            | Input::Nudge { .. }
+            | Input::Reinspect { .. }
+            | Input::Interrupted => return,
+        };
+        self.reach.send_if_modified(|now| {
+            let changed = *now != reach;
+            *now = reach;
+            changed
+        });
+    }
+}

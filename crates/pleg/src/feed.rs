@@ -1,0 +1,157 @@
+//! Hands events to any number of subscribers, and loses none.
+//!
+//! Each subscriber has a queue of its own, so a slow one slows nobody. Its memory is bounded by pods, not by
+//! events: when more than [`PER_POD`] events of one pod wait, they become one `PodSync` that says how many it
+//! stands for. The counts of all that a subscriber reads thus add up to the events that happened.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use rubelet_model::PodUid;
+use tokio::sync::Notify;
+
+use crate::event::{EventKind, PodEvent};
+
+/// How many events of one pod may wait for a subscriber before they are merged.
+pub const PER_POD: usize = 8;
+
+#[derive(Debug, Default)]
+struct Pending {
+    /// What waits, by number: the order of reading is the order of happening.
+    events: BTreeMap<u64, Arc<PodEvent>>,
+    /// Which of them are of which pod.
+    by_pod: HashMap<PodUid, Vec<u64>>,
+    closed: bool,
+}
+
+impl Pending {
+    fn push(&mut self, event: Arc<PodEvent>) {
+        let of_pod = self.by_pod.entry(event.pod.uid.clone()).or_default();
+        let event = if of_pod.len() < PER_POD && !self.events.get(&last(of_pod)).is_some_and(|e| e.merged > 1)
+        {
+            event
+        } else {
+            let waiting: u64 = of_pod
+                .drain(..)
+                .filter_map(|seq| self.events.remove(&seq))
+                .map(|waiting| waiting.merged)
+                .sum();
+            Arc::new(PodEvent {
+                kind: EventKind::PodSync,
+                subject: None,
+                exit: None,
+                happened_at: None,
+                merged: waiting + event.merged,
+                ..PodEvent::clone(&event)
+            })
+        };
+        of_pod.push(event.seq);
+        self.events.insert(event.seq, event);
+    }
+
+    fn pop(&mut self) -> Option<Arc<PodEvent>> {
+        let (seq, event) = self.events.pop_first()?;
+        if let Some(of_pod) = self.by_pod.get_mut(&event.pod.uid) {
+            of_pod.retain(|waiting| *waiting != seq);
+            if of_pod.is_empty() {
+                self.by_pod.remove(&event.pod.uid);
+            }
+        }
+        Some(event)
+    }
+}
+
+/// The number of the newest waiting event of a pod; no event has the number zero.
+fn last(of_pod: &[u64]) -> u64 {
+    of_pod.last().copied().unwrap_or(0)
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    pending: Mutex<Pending>,
+    arrived: Notify,
+}
+
+/// The telling end.
+#[derive(Debug, Default)]
+pub(crate) struct Feed {
+    subscribers: Mutex<Subscribers>,
+}
+
+#[derive(Debug, Default)]
+struct Subscribers {
+    mailboxes: Vec<Weak<Mailbox>>,
+    closed: bool,
+}
+
+impl Feed {
+    /// A subscriber that hears everything from now on.
+    pub(crate) fn subscribe(&self) -> Subscription {
+        let mailbox = Arc::new(Mailbox::default());
+        let mut subscribers = self.subscribers.lock();
+        mailbox.pending.lock().closed = subscribers.closed;
+        subscribers.mailboxes.push(Arc::downgrade(&mailbox));
+        Subscription(mailbox)
+    }
+
+    /// Tells everybody. Never waits.
+    pub(crate) fn tell(&self, event: PodEvent) {
+        let event = Arc::new(event);
+        self.subscribers.lock().mailboxes.retain(|mailbox| {
+            let Some(mailbox) = mailbox.upgrade() else { return false };
+            mailbox.pending.lock().push(event.clone());
+            mailbox.arrived.notify_one();
+            true
+        });
+    }
+
+    /// Nothing more will be told: subscribers read what waits for them, and then the end.
+    pub(crate) fn close(&self) {
+        let mut subscribers = self.subscribers.lock();
+        subscribers.closed = true;
+        for mailbox in subscribers.mailboxes.drain(..).filter_map(|mailbox| mailbox.upgrade()) {
+            mailbox.pending.lock().closed = true;
+            mailbox.arrived.notify_one();
+        }
+    }
+}
+
+/// The reading end of one subscriber.
+#[derive(Debug)]
+pub struct Subscription(Arc<Mailbox>);
+
+impl Subscription {
+    /// The next event; `None` once the PLEG has ended and everything has been read.
+    ///
+    /// It may be dropped at any moment: an event leaves the queue only when it is returned.
+    pub async fn next(&mut self) -> Option<Arc<PodEvent>> {
+        loop {
+            {
+                let mut pending = self.0.pending.lock();
+                if let Some(event) = pending.pop() {
+                    return Some(event);
+                }
+                if pending.closed {
+                    return None;
+                }
+            }
+            self.0.arrived.notified().await;
+        }
+    }
+
+    /// The next event if there is one already.
+    pub fn try_next(&mut self) -> Option<Arc<PodEvent>> {
+        self.0.pending.lock().pop()
+    }
+
+    /// How many events wait, merged ones as one.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.0.pending.lock().events.len()
+    }
+}
+
+#[cfg(test)]
+#[path = "feed/tests.rs"]
+mod tests;

@@ -1,0 +1,72 @@
+//! Durations as Go prints them, so that the health text reads the same as the kubelet's.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serializer;
+
+/// Prints like Go's `time.Duration`: `0s`, `1.5ms`, `3m0s`, `1h2m3.4s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoDuration(pub Duration);
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        match nanos {
+            0 => f.write_str("0s"),
+            1..1_000 => write!(f, "{nanos}ns"),
+            1_000..1_000_000 => decimal(f, nanos, 1_000).and_then(|()| f.write_str("µs")),
+            1_000_000..1_000_000_000 => decimal(f, nanos, 1_000_000).and_then(|()| f.write_str("ms")),
+            _ => {
+                let minutes = self.0.as_secs() / 60;
+                match (minutes / 60, minutes % 60) {
+                    (0, 0) => {}
+                    (0, minutes) => write!(f, "{minutes}m")?,
+                    (hours, minutes) => write!(f, "{hours}h{minutes}m")?,
+                }
+                decimal(f, nanos % 60_000_000_000, 1_000_000_000)?;
+                f.write_str("s")
+            }
+        }
+    }
+}
+
+/// `value / unit` with as many decimals as it needs.
+fn decimal(f: &mut fmt::Formatter<'_>, value: u128, unit: u128) -> fmt::Result {
+    write!(f, "{}", value / unit)?;
+    let rest = value % unit;
+    if rest == 0 {
+        return Ok(());
+    }
+    let digits = unit.ilog10() as usize;
+    let text = format!("{rest:0digits$}");
+    write!(f, ".{}", text.trim_end_matches('0'))
+}
+
+/// For reports: seconds as a plain number.
+pub(crate) fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_in_go() {
+        let rows = [
+            (Duration::ZERO, "0s"),
+            (Duration::from_nanos(7), "7ns"),
+            (Duration::from_nanos(1_100), "1.1µs"),
+            (Duration::from_micros(2_200), "2.2ms"),
+            (Duration::from_millis(3_300), "3.3s"),
+            (Duration::from_secs(180), "3m0s"),
+            (Duration::from_millis(192_045), "3m12.045s"),
+            (Duration::from_secs(3_600), "1h0m0s"),
+            (Duration::from_secs(3_723) + Duration::from_nanos(1), "1h2m3.000000001s"),
+        ];
+        for (duration, expected) in rows {
+            assert_eq!(GoDuration(duration).to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What users hold: a [`Pleg`] that runs, and [`Handle`]s to talk to it.
+
+use std::sync::Arc;
+
+use rubelet_model::PodUid;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::cache::CacheReader;
+use crate::clock::Clock;
+use crate::core::Config;
+use crate::driver::Driver;
+use crate::feed::Subscription;
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::observe::Observe;
+use crate::shared::{Reach, Shared};
+
+/// A pod lifecycle event generator on one runtime.
+///
+/// It does nothing until [started](Self::start). Dropping it ends every task of it, and tells whoever still
+/// waits or reads that nothing more will come.
+#[derive(Debug)]
+pub struct Pleg<O> {
+    observer: Arc<O>,
+    handle: Handle,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    task: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl<O: Observe> Pleg<O> {
+    /// A PLEG that is not running yet.
+    pub fn new(observer: O, config: Config, metrics: Metrics) -> Self {
+        let (running, _) = watch::channel(false);
+        let shared = Arc::new(Shared::new(config, metrics));
+        Self { observer: Arc::new(observer), handle: Handle { shared, running }, running: None }
+    }
+
+    /// Starts observing, on the current tokio runtime. Does nothing if it is running. After a
+    /// [stop](Self::stop) it goes on from what it knew.
+    pub fn start(&mut self) {
+        if self.running.as_ref().is_some_and(|running| !running.task.is_finished()) {
+            return;
+        }
+        let (stop, stopped) = watch::channel(false);
+        let driver = Driver::new(self.observer.clone(), self.handle.shared.clone());
+        let mark = MarkRunning::new(self.handle.running.clone());
+        let task = tokio::spawn(async move {
+            let _mark = mark;
+            driver.run(stopped).await;
+        });
+        self.running = Some(Running { task, stop });
+    }
+
+    /// Stops observing: when this returns, no call is under way. Subscribers and waiters stay, for a later start.
+    pub async fn stop(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        running.stop.send_replace(true);
+        if let Err(error) = running.task.await {
+            tracing::error!(%error, "the pleg's task had ended by itself");
+            self.handle.shared.interrupted();
+        }
+    }
+
+    /// A handle for others.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+}
+
+impl<O> Drop for Pleg<O> {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.task.abort();
+        }
+        self.handle.shared.cache.close();
+        self.handle.shared.feed.close();
+    }
+}
+
+/// Says whether the driver's task lives, even if it panics.
+#[derive(Debug)]
+struct MarkRunning(watch::Sender<bool>);
+
+impl MarkRunning {
+    fn new(running: watch::Sender<bool>) -> Self {
+        running.send_replace(true);
+        Self(running)
+    }
+}
+
+impl Drop for MarkRunning {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
+}
+
+/// Talks to a [`Pleg`]. Cheap to clone; it does not keep the PLEG running.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    shared: Arc<Shared>,
+    running: watch::Sender<bool>,
+}
+
+impl Handle {
+    /// Hears every event from now on. What is there already is in the [cache](Self::cache).
+    #[must_use]
+    pub fn subscribe(&self) -> Subscription {
+        self.shared.feed.subscribe()
+    }
+
+    /// The newest status of every pod.
+    #[must_use]
+    pub fn cache(&self) -> CacheReader {
+        self.shared.cache.reader()
+    }
+
+    /// Asks for a look at one pod now, for instance after acting on it. Asking often is asking once.
+    pub fn nudge(&self, pod: &PodUid) {
+        self.shared.requests.nudge(pod.clone(), self.shared.clock.stamp());
+    }
+
+    /// Asks that the next look at a pod inspects it even if its list view did not change. It is answered with a
+    /// [`PodSync`](crate::EventKind::PodSync) if there is nothing else to tell.
+    pub fn reinspect(&self, pod: &PodUid) {
+        self.shared.requests.reinspect(pod.clone(), self.shared.clock.stamp());
+    }
+
+    /// Whether all is well, and if not, what hangs. Answers at once, whatever else hangs.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let health = self.shared.health();
+        if *self.running.borrow() { health } else { health.not_running() }
+    }
+
+    /// Whether the runtime answers, for those who want to follow that.
+    #[must_use]
+    pub fn reach(&self) -> watch::Receiver<Reach> {
+        self.shared.reach.subscribe()
+    }
+
+    /// The clock whose stamps [`newer_than`](CacheReader::newer_than) takes.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+}

@@ -1,0 +1,285 @@
+//! Whether the PLEG does its work, and if not, what it waits for.
+//!
+//! Health is a pure function of recorded facts. The sentence is the kubelet's, so that what people search for
+//! finds them; behind it stands the cause: which call, of which pod, for how long. A pod that cannot be
+//! inspected is named, but does not make the PLEG unhealthy: the others are served all the same.
+
+use std::fmt;
+use std::time::Duration;
+
+use rubelet_model::PodRef;
+use serde::Serialize;
+
+use crate::clock::Stamp;
+use crate::go_duration::{GoDuration, as_seconds};
+use crate::observe::ObserveError;
+use crate::progress::{CallInFlight, CallReport, Stage};
+
+/// How the listing of all pods has gone so far.
+#[derive(Clone, Debug, Default)]
+pub struct ListFacts {
+    /// When the last list that succeeded was asked for.
+    pub last_success: Option<Stamp>,
+    /// The lists that failed since.
+    pub failures: u64,
+    /// The last of them, and when it failed.
+    pub last_failure: Option<(Stamp, ObserveError)>,
+    /// A list is under way since.
+    pub in_flight_since: Option<Stamp>,
+    /// How many entries of the last successful list could not be read.
+    pub unreadable: usize,
+}
+
+impl ListFacts {
+    pub(crate) fn succeeded(&mut self, asked: Stamp, unreadable: usize) {
+        self.last_success = Some(asked);
+        self.failures = 0;
+        self.last_failure = None;
+        self.unreadable = unreadable;
+    }
+
+    pub(crate) fn failed(&mut self, at: Stamp, error: ObserveError) {
+        self.failures += 1;
+        self.last_failure = Some((at, error));
+    }
+}
+
+/// A pod that cannot be inspected.
+#[derive(Clone, Debug)]
+pub struct PodFacts {
+    /// Which pod.
+    pub pod: PodRef,
+    /// Since when: the start of the first inspection that has not succeeded.
+    pub since: Stamp,
+    /// How many inspections failed since.
+    pub failures: u64,
+    /// The last error.
+    pub last_error: Option<ObserveError>,
+}
+
+/// The state of a PLEG at one moment. `Display` gives it in words.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    /// Whether pods are being observed.
+    pub healthy: bool,
+    /// The kubelet's sentence and the cause; nothing while all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// How long ago the last list that succeeded was asked for.
+    #[serde(rename = "lastListSeconds", serialize_with = "optional_seconds")]
+    pub last_list: Option<Duration>,
+    /// Why the newest list failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub list_error: Option<ObserveError>,
+    /// The call that the list under way waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub list_call: Option<CallReport>,
+    /// How many entries of the last list could not be read.
+    pub unreadable_entries: usize,
+    /// The pods that cannot be inspected, longest first.
+    pub stuck_pods: Vec<StuckPod>,
+}
+
+/// A pod that cannot be inspected, as a report shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StuckPod {
+    /// Which pod.
+    pub pod: PodRef,
+    /// For how long.
+    #[serde(rename = "ageSeconds", serialize_with = "as_seconds")]
+    pub age: Duration,
+    /// The call that is being waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallReport>,
+    /// How many inspections failed.
+    pub failures: u64,
+    /// How the last one failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<ObserveError>,
+}
+
+impl Health {
+    /// The health that these facts add up to at `now`.
+    #[must_use]
+    pub fn assess(
+        list: &ListFacts,
+        pods: Vec<PodFacts>,
+        calls: &[(Stage, CallInFlight)],
+        threshold: Duration,
+        now: Stamp,
+    ) -> Self {
+        let last_list = list.last_success.map(|asked| asked.until(now));
+        let sentence = match last_list {
+            None => Some("pleg has yet to be successful".to_owned()),
+            Some(age) if age > threshold => Some(format!(
+                "pleg was last seen active {} ago; threshold is {}",
+                GoDuration(age),
+                GoDuration(threshold)
+            )),
+            Some(_) => None,
+        };
+        let list_call = calls.iter().find(|(stage, _)| *stage == Stage::List).map(|(_, call)| call);
+        let problem = sentence.map(|sentence| match (list_call, &list.last_failure) {
+            (Some(call), None) => format!("{sentence}: {}", call.describe(now)),
+            (Some(call), Some((_, error))) => {
+                format!("{sentence}: {}; before that {error}", call.describe(now))
+            }
+            (None, Some((_, error))) => format!("{sentence}: {error}"),
+            (None, None) => sentence,
+        });
+        let mut stuck_pods: Vec<StuckPod> = pods
+            .into_iter()
+            .map(|facts| StuckPod {
+                age: facts.since.until(now),
+                call: calls
+                    .iter()
+                    .find(|(stage, _)| *stage == Stage::Inspect(facts.pod.uid.clone()))
+                    .map(|(_, call)| call.report(now)),
+                pod: facts.pod,
+                failures: facts.failures,
+                last_error: facts.last_error,
+            })
+            .collect();
+        stuck_pods.sort_by(|a, b| b.age.cmp(&a.age).then_with(|| a.pod.cmp(&b.pod)));
+        Self {
+            healthy: problem.is_none(),
+            problem,
+            last_list,
+            list_error: list.last_failure.as_ref().map(|(_, error)| error.clone()),
+            list_call: list_call.map(|call| call.report(now)),
+            unreadable_entries: list.unreadable,
+            stuck_pods,
+        }
+    }
+
+    /// The health of a PLEG whose task is not running.
+    #[must_use]
+    pub(crate) fn not_running(mut self) -> Self {
+        let cause = "the pleg is not running";
+        self.healthy = false;
+        self.problem = Some(match self.problem {
+            Some(problem) => format!("{problem}: {cause}"),
+            None => cause.to_owned(),
+        });
+        self
+    }
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.problem.as_deref().unwrap_or("ok"))?;
+        if self.unreadable_entries > 0 {
+            write!(f, "; {} entries of the last list could not be read", self.unreadable_entries)?;
+        }
+        for pod in &self.stuck_pods {
+            write!(f, "; {pod}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for StuckPod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pod {} not inspected for {}", self.pod, GoDuration(self.age))?;
+        if let Some(call) = &self.call {
+            write!(f, ", {}", call.call)?;
+            if let Some(target) = &call.target {
+                write!(f, " of {target}")?;
+            }
+            write!(f, " in flight for {}", GoDuration(call.age))?;
+        }
+        match (&self.last_error, self.failures) {
+            (Some(error), 1) => write!(f, ", failed once: {error}"),
+            (Some(error), failures) => write!(f, ", failed {failures} times: {error}"),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+fn optional_seconds<S: serde::Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => as_seconds(duration, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::{Call, Failure};
+
+    const THRESHOLD: Duration = Duration::from_secs(180);
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp::ZERO.plus(Duration::from_secs(seconds))
+    }
+
+    fn assess(list: &ListFacts, calls: &[(Stage, CallInFlight)], now: u64) -> Health {
+        Health::assess(list, Vec::new(), calls, THRESHOLD, at(now))
+    }
+
+    #[test]
+    fn unhealthy_until_the_first_list_however_long_that_takes() {
+        for now in [0, 600] {
+            let health = assess(&ListFacts::default(), &[], now);
+            assert!(!health.healthy);
+            assert_eq!(health.to_string(), "pleg has yet to be successful");
+        }
+    }
+
+    #[test]
+    fn healthy_up_to_the_threshold_and_not_beyond() {
+        let mut list = ListFacts::default();
+        list.succeeded(at(10), 0);
+        assert!(assess(&list, &[], 70).healthy);
+        assert!(assess(&list, &[], 190).healthy, "exactly the threshold is not beyond it");
+        let late = assess(&list, &[], 202);
+        assert!(!late.healthy);
+        assert_eq!(late.to_string(), "pleg was last seen active 3m12s ago; threshold is 3m0s");
+    }
+
+    #[test]
+    fn the_cause_stands_behind_the_sentence() {
+        let mut list = ListFacts::default();
+        list.succeeded(at(0), 0);
+        let hung = CallInFlight { call: Call::ListContainers, target: None, since: at(1) };
+        assert_eq!(
+            assess(&list, &[(Stage::List, hung)], 200).to_string(),
+            "pleg was last seen active 3m20s ago; threshold is 3m0s: list_containers in flight for 3m19s"
+        );
+        list.failed(
+            at(190),
+            ObserveError {
+                call: Call::ListPodSandbox,
+                target: None,
+                failure: Failure::Unavailable,
+                message: "connection refused".into(),
+            },
+        );
+        assert_eq!(
+            assess(&list, &[], 200).to_string(),
+            "pleg was last seen active 3m20s ago; threshold is 3m0s: list_podsandbox: connection refused"
+        );
+    }
+
+    #[test]
+    fn a_stuck_pod_is_named_with_its_call_and_does_not_make_the_node_unhealthy() {
+        let mut list = ListFacts::default();
+        list.succeeded(at(99), 0);
+        let pod = PodRef::new("u1", "web", "nginx-0");
+        let facts = PodFacts { pod, since: at(0), failures: 0, last_error: None };
+        let hung = CallInFlight { call: Call::ContainerStatus, target: Some("c0ffee".into()), since: at(20) };
+        let calls = [(Stage::Inspect("u1".into()), hung)];
+        let health = Health::assess(&list, vec![facts], &calls, THRESHOLD, at(100));
+        assert!(health.healthy);
+        assert_eq!(
+            health.to_string(),
+            "ok; pod web/nginx-0 not inspected for 1m40s, container_status of c0ffee in flight for 1m20s"
+        );
+    }
+}

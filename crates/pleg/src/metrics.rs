@@ -1,0 +1,141 @@
+//! The PLEG's numbers, under the kubelet's names, so that existing dashboards and alerts work.
+
+use std::fmt::Error;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::{MetricType, TypedMetric};
+use prometheus_client::registry::Registry;
+use rubelet_model::ContainerState;
+
+use crate::core::Measure;
+
+/// The bucket limits that the kubelet uses for these durations, in seconds.
+const SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabel {
+    container_state: &'static str,
+}
+
+/// The numbers. Clones share their values; [`Default`] is not registered anywhere, which is fine for tests.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    relist_duration: Histogram,
+    relist_interval: Histogram,
+    pod_relist_duration: Histogram,
+    pub(crate) last_seen: Gauge<f64, AtomicU64>,
+    running_pods: Gauge,
+    running_containers: Family<StateLabel, Gauge>,
+    pub(crate) inspections_in_flight: Gauge,
+    pub(crate) stuck_pods: Gauge,
+    discarded: Discarded,
+}
+
+/// Events lost. The kubelet's name for it lacks the suffix that counters get in this format, so it is encoded
+/// by hand; and no event is ever lost, so it has no value to keep.
+#[derive(Clone, Copy, Debug)]
+struct Discarded;
+
+impl TypedMetric for Discarded {
+    const TYPE: MetricType = MetricType::Unknown;
+}
+
+impl EncodeMetric for Discarded {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), Error> {
+        encoder.encode_gauge(&0_i64)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            relist_duration: Histogram::new(SECONDS),
+            relist_interval: Histogram::new(SECONDS),
+            pod_relist_duration: Histogram::new(SECONDS),
+            last_seen: Gauge::default(),
+            running_pods: Gauge::default(),
+            running_containers: Family::default(),
+            inspections_in_flight: Gauge::default(),
+            stuck_pods: Gauge::default(),
+            discarded: Discarded,
+        }
+    }
+}
+
+impl Metrics {
+    /// Shows the numbers in a registry.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "kubelet_pleg_relist_duration_seconds",
+            "[ALPHA] Duration in seconds for relisting pods in PLEG",
+            self.relist_duration.clone(),
+        );
+        registry.register(
+            "kubelet_pleg_relist_interval_seconds",
+            "[ALPHA] Interval in seconds between relisting in PLEG",
+            self.relist_interval.clone(),
+        );
+        registry.register(
+            "kubelet_pleg_pod_relist_duration_seconds",
+            "[ALPHA] Duration in seconds for relisting a single pod in PLEG",
+            self.pod_relist_duration.clone(),
+        );
+        registry.register(
+            "kubelet_pleg_last_seen_seconds",
+            "[ALPHA] Timestamp in seconds when PLEG was last seen active",
+            self.last_seen.clone(),
+        );
+        registry.register(
+            "kubelet_pleg_discard_events",
+            "[ALPHA] The number of discard events in PLEG; always zero here",
+            self.discarded,
+        );
+        registry.register(
+            "kubelet_running_pods",
+            "[ALPHA] Number of pods that have a running pod sandbox",
+            self.running_pods.clone(),
+        );
+        registry.register(
+            "kubelet_running_containers",
+            "[ALPHA] Number of containers currently running",
+            self.running_containers.clone(),
+        );
+        registry.register(
+            "rubelet_pleg_inspections_in_flight",
+            "Pods that are being inspected right now",
+            self.inspections_in_flight.clone(),
+        );
+        registry.register(
+            "rubelet_pleg_stuck_pods",
+            "Pods that cannot be inspected: their status calls hang or fail",
+            self.stuck_pods.clone(),
+        );
+    }
+
+    pub(crate) fn observe(&self, measure: Measure) {
+        match measure {
+            Measure::RelistInterval(interval) => self.relist_interval.observe(interval.as_secs_f64()),
+            Measure::Relist(duration) => self.relist_duration.observe(duration.as_secs_f64()),
+            Measure::Look(duration) => self.pod_relist_duration.observe(duration.as_secs_f64()),
+            Measure::Running { pods, containers } => {
+                self.running_pods.set(as_gauge(pods));
+                for (state, count) in ContainerState::ALL.into_iter().zip(containers) {
+                    let label = StateLabel { container_state: state.as_str() };
+                    self.running_containers.get_or_create(&label).set(as_gauge(count));
+                }
+            }
+        }
+    }
+}
+
+fn as_gauge(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

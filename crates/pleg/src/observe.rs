@@ -1,0 +1,122 @@
+//! What the PLEG needs of a runtime: three questions, and a word on which call is being waited for.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use rubelet_model::{PodStatus, PodUid, RuntimePod};
+use serde::{Deserialize, Serialize};
+
+pub use crate::progress::Progress;
+
+/// A runtime, as the PLEG sees it.
+///
+/// The futures may take as long as they like: each pod is inspected on its own, and a question that hangs holds
+/// back nobody else. An implementation should still bound each call with a deadline of its own, since a hung
+/// call is only asked again once it has failed.
+pub trait Observe: Send + Sync + 'static {
+    /// Every pod that the runtime knows, each once, with its sandboxes and containers, dead ones too.
+    fn list(&self, progress: &Progress) -> impl Future<Output = Result<Listing, ObserveError>> + Send;
+
+    /// The same for one pod: a listing that holds that pod, or nothing if the runtime does not know it.
+    fn list_pod(
+        &self,
+        pod: &PodUid,
+        progress: &Progress,
+    ) -> impl Future<Output = Result<Listing, ObserveError>> + Send;
+
+    /// The status of everything in `pod`. What has been removed since it was listed is left out.
+    fn inspect(
+        &self,
+        pod: &RuntimePod,
+        progress: &Progress,
+    ) -> impl Future<Output = Result<PodStatus, ObserveError>> + Send;
+}
+
+/// The answer to a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    /// The pods, each once, in any order.
+    pub pods: Vec<RuntimePod>,
+    /// How many entries could not be read, not even their id. While there are any, nothing that is missing
+    /// from the list is taken as removed.
+    pub unreadable: usize,
+    /// Which connection to the runtime answered. A new number means that the runtime may have restarted, and
+    /// then a thing is taken as removed only when two lists agree.
+    pub epoch: u64,
+}
+
+/// The calls that an observation is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Call {
+    /// Sandboxes, from a list.
+    ListPodSandbox,
+    /// Containers, from a list.
+    ListContainers,
+    /// One sandbox.
+    PodSandboxStatus,
+    /// One container.
+    ContainerStatus,
+}
+
+impl Call {
+    /// The kubelet's word for it, as in its metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ListPodSandbox => "list_podsandbox",
+            Self::ListContainers => "list_containers",
+            Self::PodSandboxStatus => "podsandbox_status",
+            Self::ContainerStatus => "container_status",
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Why a question could not be answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub struct ObserveError {
+    /// The call that failed.
+    pub call: Call,
+    /// What it was about: a container or sandbox id; nothing for a list.
+    pub target: Option<Arc<str>>,
+    /// What went wrong, for programs.
+    pub failure: Failure,
+    /// What went wrong, for people.
+    pub message: Arc<str>,
+}
+
+impl fmt::Display for ObserveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.target {
+            Some(target) => write!(f, "{} of {target}: {}", self.call, self.message),
+            None => write!(f, "{}: {}", self.call, self.message),
+        }
+    }
+}
+
+/// The kinds of failure that the PLEG or its users tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// Nobody answers: the runtime is down, or restarts.
+    Unavailable,
+    /// No answer in time.
+    Deadline,
+    /// The answer is larger than a message may be.
+    TooLarge,
+    /// The two lists of one listing came over different connections, so they do not belong together.
+    Reconnected,
+    /// The runtime answered with an error.
+    Refused,
+    /// The answer breaks the protocol.
+    Invalid,
+    /// The observer itself panicked.
+    Panicked,
+}

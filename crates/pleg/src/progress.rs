@@ -1,0 +1,120 @@
+//! Which calls are being waited for, right now.
+//!
+//! Kept apart from everything else, so that it can be read while everything else hangs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rubelet_model::PodUid;
+use serde::Serialize;
+
+use crate::clock::{Clock, Stamp};
+use crate::go_duration::GoDuration;
+use crate::observe::Call;
+
+/// What a call is made for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// The list of all pods.
+    List,
+    /// The list of one pod.
+    Look(PodUid),
+    /// The inspection of one pod.
+    Inspect(PodUid),
+}
+
+/// A call that has not answered yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallInFlight {
+    /// Which call.
+    pub call: Call,
+    /// About which container or sandbox; nothing for a list.
+    pub target: Option<Arc<str>>,
+    /// Since when.
+    pub since: Stamp,
+}
+
+impl CallInFlight {
+    /// In words, as of `now`.
+    #[must_use]
+    pub fn describe(&self, now: Stamp) -> String {
+        let age = GoDuration(self.since.until(now));
+        match &self.target {
+            Some(target) => format!("{} of {target} in flight for {age}", self.call),
+            None => format!("{} in flight for {age}", self.call),
+        }
+    }
+
+    /// As of `now`, with an age in place of a moment.
+    #[must_use]
+    pub fn report(&self, now: Stamp) -> CallReport {
+        CallReport { call: self.call, target: self.target.clone(), age: self.since.until(now) }
+    }
+}
+
+/// A call that has not answered, as a report shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CallReport {
+    /// Which call.
+    pub call: Call,
+    /// About which container or sandbox; nothing for a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Arc<str>>,
+    /// For how long.
+    #[serde(rename = "ageSeconds", serialize_with = "crate::go_duration::as_seconds")]
+    pub age: Duration,
+}
+
+/// Every stage that is under way, with the call it waits for. Written by the observers, read by health.
+#[derive(Clone, Debug)]
+pub(crate) struct CallBoard {
+    clock: Clock,
+    stages: Arc<Mutex<BTreeMap<(Stage, u64), Option<CallInFlight>>>>,
+}
+
+impl CallBoard {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, stages: Arc::default() }
+    }
+
+    /// Announces a stage. `ticket` tells apart two that overlap for the same pod, when the first was given up.
+    pub(crate) fn begin(&self, stage: Stage, ticket: u64) -> Progress {
+        self.stages.lock().insert((stage.clone(), ticket), None);
+        Progress { board: self.clone(), key: (stage, ticket) }
+    }
+
+    /// The calls in flight, by stage.
+    pub(crate) fn calls(&self) -> Vec<(Stage, CallInFlight)> {
+        let stages = self.stages.lock();
+        stages.iter().filter_map(|((stage, _), call)| Some((stage.clone(), call.clone()?))).collect()
+    }
+}
+
+/// Where an observer says which call it waits for. Dropping it ends the stage.
+#[derive(Debug)]
+pub struct Progress {
+    board: CallBoard,
+    key: (Stage, u64),
+}
+
+impl Progress {
+    /// A progress that nobody reads, for using an [`Observe`](crate::Observe) on its own.
+    #[must_use]
+    pub fn unwatched() -> Self {
+        CallBoard::new(Clock::start()).begin(Stage::List, 0)
+    }
+
+    /// The next call begins; the one before it has been answered.
+    pub fn calling(&self, call: Call, target: Option<&str>) {
+        let call = CallInFlight { call, target: target.map(Arc::from), since: self.board.clock.stamp() };
+        self.board.stages.lock().insert(self.key.clone(), Some(call));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.board.stages.lock().remove(&self.key);
+    }
+}

@@ -1,0 +1,299 @@
+//! What is known of one pod: the list view that was last committed, and the newest one.
+//!
+//! The committed view advances only when an inspection of it has succeeded, so a change whose inspection
+//! failed is found again next time, against the same old view, and nothing between two good inspections is
+//! lost. All of it is plain values; nothing here waits or reads a clock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use rubelet_model::{PodRef, PodStatus, RuntimePod, SandboxState};
+
+use crate::clock::Stamp;
+use crate::diff::{self, Known, Seen, Told};
+use crate::event::{EventKind, Subject, Trigger};
+use crate::observe::ObserveError;
+
+/// One pod in one list.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// What the list said.
+    pub pod: RuntimePod,
+    /// Just before the list was asked for: nothing in it is older.
+    pub asked: Stamp,
+    /// Why the list was asked for.
+    pub trigger: Trigger,
+}
+
+/// Something in a pod that changed, and what that tells.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// What changed.
+    pub subject: Subject,
+    /// What to tell of it, in this order.
+    pub kinds: &'static [EventKind],
+}
+
+/// The newest list view of a pod, relative to the committed one.
+#[derive(Debug)]
+pub(crate) enum Latest {
+    /// The same as the committed one.
+    AsCommitted,
+    /// Not the same, or not known to be.
+    Listed(Arc<Snapshot>),
+    /// The runtime no longer knows the pod, as that look found.
+    Gone(Trigger),
+}
+
+/// Where the inspection of a pod stands. There is never more than one under way for a pod.
+#[derive(Debug)]
+pub(crate) enum Inspection {
+    /// None is wanted.
+    Idle,
+    /// Waits for its turn.
+    Queued,
+    /// Asked, not answered. The answer counts for `snapshot`, whatever has been listed since.
+    InFlight { ticket: u64, started: Stamp, snapshot: Arc<Snapshot> },
+}
+
+/// That a pod could not be inspected, and for how long.
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    /// Since its first failure.
+    pub(crate) since: Stamp,
+    pub(crate) failures: u64,
+    pub(crate) last_error: ObserveError,
+}
+
+/// Everything about one pod.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) pod: PodRef,
+    committed: Option<Arc<Snapshot>>,
+    /// What had been told of the things that `committed` shows in a state that tells nothing.
+    told_before_unknown: BTreeMap<Subject, Told>,
+    /// The last successful inspection, that of `committed`. Shared with the cache.
+    pub(crate) status: Option<Arc<PodStatus>>,
+    pub(crate) latest: Latest,
+    /// When the newest list that counted for this pod was asked for.
+    pub(crate) listed_at: Stamp,
+    /// The full list that named this pod last.
+    pub(crate) named_by: u64,
+    /// The newest list lacked something that we know, but was no proof that it is gone.
+    pub(crate) parts_missing: bool,
+    /// An inspection is wanted even if nothing changed, and since when.
+    pub(crate) reinspect: Option<Stamp>,
+    pub(crate) inspection: Inspection,
+    pub(crate) trouble: Option<Trouble>,
+    /// Whether the cache was told not to vouch for this pod by its global time.
+    pub(crate) held: bool,
+}
+
+impl Record {
+    pub(crate) fn new(pod: PodRef) -> Self {
+        Self {
+            pod,
+            committed: None,
+            told_before_unknown: BTreeMap::new(),
+            status: None,
+            latest: Latest::AsCommitted,
+            listed_at: Stamp::ZERO,
+            named_by: 0,
+            parts_missing: false,
+            reinspect: None,
+            inspection: Inspection::Idle,
+            trouble: None,
+            held: false,
+        }
+    }
+
+    /// Whether nothing is wanted or under way: the next list needs to be compared with the committed one only.
+    pub(crate) fn is_quiet(&self) -> bool {
+        matches!(self.latest, Latest::AsCommitted)
+            && matches!(self.inspection, Inspection::Idle)
+            && self.reinspect.is_none()
+            && !self.held
+    }
+
+    /// The committed list view, if there is one.
+    pub(crate) fn committed(&self) -> Option<&RuntimePod> {
+        self.committed.as_deref().map(|snapshot| &snapshot.pod)
+    }
+
+    /// The committed list view, to be inspected again.
+    pub(crate) fn committed_snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.committed.clone()
+    }
+
+    /// Whether a list filtered by UID finds all of this pod, as far as we know.
+    pub(crate) fn is_selectable(&self) -> bool {
+        let listed = match &self.latest {
+            Latest::Listed(snapshot) => Some(&snapshot.pod),
+            Latest::AsCommitted | Latest::Gone(_) => self.committed(),
+        };
+        listed.is_some_and(|pod| pod.selectable)
+    }
+
+    /// Whether `pod` shows the same things in the same states as the committed view.
+    pub(crate) fn matches_committed(&self, pod: &RuntimePod) -> bool {
+        self.committed().is_some_and(|committed| shows_the_same(committed, pod))
+    }
+
+    /// What it would tell to commit `new` (`None`: the pod is gone) over the committed view. In the order of the
+    /// kubelet: containers, then sandboxes of the old view, then what is new in the new one.
+    pub(crate) fn changes(&self, new: Option<&RuntimePod>) -> Vec<Change> {
+        let old = self.committed();
+        if let (Some(old), Some(new)) = (old, new)
+            && shows_the_same(old, new)
+        {
+            return Vec::new();
+        }
+        let seen_now: HashMap<(bool, &str), Seen> =
+            new.into_iter().flat_map(entries).map(|entry| (entry.key(), entry.seen)).collect();
+        let known_before: HashMap<(bool, &str), Known> = old
+            .into_iter()
+            .flat_map(entries)
+            .map(|entry| (entry.key(), known(entry, &self.told_before_unknown)))
+            .collect();
+
+        let of_old = old.into_iter().flat_map(entries).map(|entry| {
+            (
+                entry,
+                diff::events(known_before.get(&entry.key()).copied(), seen_now.get(&entry.key()).copied()),
+            )
+        });
+        let of_new = new
+            .into_iter()
+            .flat_map(entries)
+            .filter(|entry| !known_before.contains_key(&entry.key()))
+            .map(|entry| (entry, diff::events(None, Some(entry.seen))));
+        of_old
+            .chain(of_new)
+            .filter(|(_, kinds)| !kinds.is_empty())
+            .map(|(entry, kinds)| Change { subject: entry.subject(), kinds })
+            .collect()
+    }
+
+    /// Makes `snapshot` the committed view.
+    pub(crate) fn commit(&mut self, snapshot: Arc<Snapshot>) {
+        let old: HashMap<(bool, &str), Known> = self
+            .committed()
+            .into_iter()
+            .flat_map(entries)
+            .map(|entry| (entry.key(), known(entry, &self.told_before_unknown)))
+            .collect();
+        let told = entries(&snapshot.pod)
+            .filter(|entry| entry.seen == Seen::Unknown)
+            .map(|entry| (entry.subject(), diff::commit(old.get(&entry.key()).copied(), entry.seen).told()))
+            .filter(|(_, told)| *told != Told::Nothing)
+            .collect();
+        drop(old);
+        self.told_before_unknown = told;
+        self.pod = snapshot.pod.pod.clone();
+        self.committed = Some(snapshot);
+    }
+
+    /// The addresses to keep with a new status: its own, or those known before, when none of its sandboxes is
+    /// ready to have one.
+    pub(crate) fn keep_addresses(&self, status: &mut PodStatus) {
+        if !status.ips.is_empty() {
+            return;
+        }
+        if status.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready) {
+            return;
+        }
+        if let Some(before) = &self.status {
+            status.ips.clone_from(&before.ips);
+        }
+    }
+
+    /// What `listed` (`None`: not listed) would be if everything that is missing from it were still there.
+    /// Returns nothing if nothing is missing.
+    pub(crate) fn with_missing(&self, listed: Option<&RuntimePod>) -> Option<RuntimePod> {
+        let committed = self.committed()?;
+        let mut whole = listed.cloned().unwrap_or_else(|| RuntimePod {
+            selectable: committed.selectable,
+            ..RuntimePod::empty(self.pod.clone())
+        });
+        let listed = whole.sandboxes.len() + whole.containers.len();
+        for sandbox in &committed.sandboxes {
+            if !whole.sandboxes.iter().any(|there| there.id == sandbox.id) {
+                whole.sandboxes.push(sandbox.clone());
+            }
+        }
+        for container in &committed.containers {
+            if !whole.containers.iter().any(|there| there.id == container.id) {
+                whole.containers.push(container.clone());
+            }
+        }
+        whole.sort();
+        (whole.sandboxes.len() + whole.containers.len() > listed).then_some(whole)
+    }
+}
+
+/// A container or sandbox in a list view.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    seen: Seen,
+    of: EntryOf<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum EntryOf<'a> {
+    Container(&'a rubelet_model::ListedContainer),
+    Sandbox(&'a rubelet_model::ListedSandbox),
+}
+
+impl<'a> Entry<'a> {
+    /// Containers and sandboxes have ids of their own: the same text may name one of each.
+    fn key(self) -> (bool, &'a str) {
+        match self.of {
+            EntryOf::Container(container) => (false, container.id.as_str()),
+            EntryOf::Sandbox(sandbox) => (true, sandbox.id.as_str()),
+        }
+    }
+
+    fn subject(self) -> Subject {
+        match self.of {
+            EntryOf::Container(container) => Subject::Container {
+                id: container.id.clone(),
+                name: container.name.clone(),
+                attempt: container.attempt,
+            },
+            EntryOf::Sandbox(sandbox) => {
+                Subject::Sandbox { id: sandbox.id.clone(), attempt: sandbox.attempt }
+            }
+        }
+    }
+}
+
+fn entries(pod: &RuntimePod) -> impl Iterator<Item = Entry<'_>> {
+    let containers = pod
+        .containers
+        .iter()
+        .map(|container| Entry { seen: container.state.into(), of: EntryOf::Container(container) });
+    let sandboxes = pod
+        .sandboxes
+        .iter()
+        .map(|sandbox| Entry { seen: sandbox.state.into(), of: EntryOf::Sandbox(sandbox) });
+    containers.chain(sandboxes)
+}
+
+fn known(entry: Entry<'_>, told_before_unknown: &BTreeMap<Subject, Told>) -> Known {
+    match entry.seen {
+        Seen::Running => Known::Running,
+        Seen::Exited => Known::Exited,
+        Seen::Unknown if told_before_unknown.is_empty() => Known::Unknown(Told::Nothing),
+        Seen::Unknown => {
+            Known::Unknown(told_before_unknown.get(&entry.subject()).copied().unwrap_or(Told::Nothing))
+        }
+    }
+}
+
+/// Whether two sorted views show the same things in the same states. Cheap, since it decides for every pod of
+/// every relist.
+fn shows_the_same(a: &RuntimePod, b: &RuntimePod) -> bool {
+    a.containers.len() == b.containers.len()
+        && a.sandboxes.len() == b.sandboxes.len()
+        && entries(a).zip(entries(b)).all(|(a, b)| a.seen == b.seen && a.key() == b.key())
+}
