@@ -65,10 +65,6 @@ impl Caller {
         &self.link
     }
 
-    pub(crate) fn options(&self) -> &Options {
-        &self.options
-    }
-
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -77,30 +73,65 @@ impl Caller {
         &self.names
     }
 
-    /// Makes a call with one answer.
+    /// Makes a call with one answer. For `own`, see [`Options::limit`].
     pub(crate) async fn unary<A>(
         &self,
         operation: Operation,
         path: &'static str,
-        limit: Option<Duration>,
+        own: Duration,
         request: &impl prost::Message,
     ) -> Result<A, Error>
     where
         A: prost::Message + Default + 'static,
     {
         let request = Bytes::from(request.encode_to_vec());
-        self.perform(operation, limit, |attempt| {
+        self.perform(operation, own, |attempt| {
             let request = request.clone();
             async move { Ok(attempt.unary(path, request, Message::<A>::new()).await?) }
         })
         .await
     }
 
-    /// Runs `work` on a connection, within `limit`, and counts it as one call of `operation`.
+    /// Makes a list call: in one answer, or as a stream if that is too large. Each way comes with its method and with
+    /// how to take the items out of a message; both take the same request.
+    pub(crate) async fn list<A, P, T>(
+        &self,
+        operation: Operation,
+        unary: (&'static str, fn(A) -> Vec<T>),
+        stream: (&'static str, fn(P) -> Vec<T>),
+        request: &impl prost::Message,
+    ) -> Result<Vec<T>, Error>
+    where
+        A: prost::Message + Default + 'static,
+        P: prost::Message + Default + 'static,
+    {
+        let request = Bytes::from(request.encode_to_vec());
+        self.perform(operation, Duration::ZERO, |attempt| {
+            let request = request.clone();
+            async move {
+                let too_large = match attempt.unary(unary.0, request.clone(), Message::<A>::new()).await {
+                    Err(status) if is_too_large(&status) => status,
+                    answer => return Ok(unary.1(answer?)),
+                };
+                let mut parts = match attempt.stream(stream.0, request, Message::<P>::new()).await {
+                    Err(status) if status.code() == Code::Unimplemented => return Err(too_large.into()),
+                    parts => parts?,
+                };
+                let mut items = Vec::new();
+                while let Some(part) = parts.message().await? {
+                    items.append(&mut stream.1(part));
+                }
+                Ok(items)
+            }
+        })
+        .await
+    }
+
+    /// Runs `work` on a connection, within the [limit](Options::limit) of `operation`, and counts it as one call.
     pub(crate) async fn perform<T, W, F>(
         &self,
         operation: Operation,
-        limit: Option<Duration>,
+        own: Duration,
         work: W,
     ) -> Result<T, Error>
     where
@@ -108,6 +139,7 @@ impl Caller {
         F: Future<Output = Result<T, Failure>>,
     {
         let start = Instant::now();
+        let limit = self.options.limit(operation, own);
         let deadline = limit.map(|limit| start + limit);
         self.metrics.started(operation);
         let tries = self.try_twice(deadline, work);
@@ -148,11 +180,11 @@ impl Caller {
         };
         match failure {
             Failure::Connect(error) => Error::from_connect(operation, endpoint, error),
-            Failure::Late => Error::new(operation, ErrorKind::Deadline, endpoint, late(exceeded)),
-            Failure::Kind(kind, detail) => Error::new(operation, kind, endpoint, detail),
+            Failure::Late => Error::new(operation, ErrorKind::Deadline, endpoint, &late(exceeded)),
+            Failure::Kind(kind, detail) => Error::new(operation, kind, endpoint, &detail),
             Failure::Status(status) => match kind_of(&status) {
                 ErrorKind::Cancelled | ErrorKind::Deadline if exceeded.is_some() => {
-                    Error::new(operation, ErrorKind::Deadline, endpoint, late(exceeded)).caused_by(status)
+                    Error::new(operation, ErrorKind::Deadline, endpoint, &late(exceeded)).caused_by(status)
                 }
                 kind => Error::new(operation, kind, endpoint, status.message()).caused_by(status),
             },
@@ -163,6 +195,11 @@ impl Caller {
 impl Attempt {
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.connection
+    }
+
+    /// Whether its time is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
     /// Sends a request and reads its one answer.
@@ -236,20 +273,22 @@ fn kind_of(status: &Status) -> ErrorKind {
             return ErrorKind::Invalid("message");
         }
     }
-    let message = status.message();
     match status.code() {
         Code::NotFound => ErrorKind::NotFound,
         Code::AlreadyExists => ErrorKind::AlreadyExists,
-        Code::PermissionDenied => ErrorKind::PermissionDenied,
         Code::Unimplemented => ErrorKind::Unimplemented,
         Code::Unavailable => ErrorKind::Unavailable,
         Code::DeadlineExceeded => ErrorKind::Deadline,
         Code::Cancelled => ErrorKind::Cancelled,
-        // grpc-go's servers and tonic's, and tonic's clients, say it in these ways.
-        Code::ResourceExhausted if message.contains("larger than max") => ErrorKind::TooLarge,
-        Code::ResourceExhausted | Code::OutOfRange if message.contains("message length too large") => {
-            ErrorKind::TooLarge
-        }
+        _ if is_too_large(status) => ErrorKind::TooLarge,
         code => ErrorKind::Code(code),
     }
+}
+
+/// Whether a message was larger than somebody allows. grpc-go's servers say it in one way, tonic's servers and
+/// clients in the other.
+pub(crate) fn is_too_large(status: &Status) -> bool {
+    let message = status.message();
+    matches!(status.code(), Code::ResourceExhausted | Code::OutOfRange)
+        && (message.contains("larger than max") || message.contains("message length too large"))
 }

@@ -19,6 +19,7 @@ use tonic::body::Body;
 use tower::Service;
 
 use crate::greeting::{Greeted, Greeting};
+use crate::lists::Learned;
 use crate::{Endpoint, ErrorKind};
 
 /// How much of an answer a runtime may send before we have read it, on one stream and on the whole connection. The
@@ -34,8 +35,8 @@ pub(crate) struct Connection {
     epoch: u64,
     sender: http2::SendRequest<Body>,
     answered: AtomicBool,
-    /// What this runtime turned out to lack.
-    pub(crate) lacks: crate::lists::Lacks,
+    /// What has been learned about the runtime's lists.
+    pub(crate) learned: Learned,
     _tasks: DropGuard,
 }
 
@@ -78,7 +79,7 @@ impl Connection {
             epoch,
             sender,
             answered: AtomicBool::new(false),
-            lacks: crate::lists::Lacks::default(),
+            learned: Learned::default(),
             _tasks: guard,
         })
     }

@@ -32,7 +32,7 @@ pub enum ErrorKind {
     NoSocket,
     /// There is something at the path, but not a socket.
     NotASocket,
-    /// We may not use the socket, or the runtime does not permit the call.
+    /// We may not use the socket.
     PermissionDenied,
     /// The socket exists, but nobody listens on it.
     ConnectionRefused,
@@ -67,17 +67,12 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    pub(crate) fn new(
-        operation: Operation,
-        kind: ErrorKind,
-        endpoint: &Endpoint,
-        detail: impl Into<Arc<str>>,
-    ) -> Self {
+    pub(crate) fn new(operation: Operation, kind: ErrorKind, endpoint: &Endpoint, detail: &str) -> Self {
         Self(Box::new(Inner {
             operation,
             kind,
             endpoint: endpoint.clone(),
-            detail: detail.into(),
+            detail: in_one_line(detail),
             source: None,
         }))
     }
@@ -87,7 +82,7 @@ impl Error {
             operation,
             kind: error.kind,
             endpoint: endpoint.clone(),
-            detail: error.detail,
+            detail: in_one_line(&error.detail),
             source: error.source,
         }))
     }
@@ -182,13 +177,82 @@ impl Error {
 }
 
 impl fmt::Display for Error {
+    /// One line: the call, what went wrong, and what to do about it where we know.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {:?} ({})", self.0.operation, self.0.kind, self.0.endpoint)?;
-        if !self.0.detail.is_empty() {
-            write!(f, ": {}", self.0.detail)?;
+        let Inner { operation, kind, endpoint, detail, .. } = &*self.0;
+        let path = endpoint.path().display();
+        write!(f, "{operation}: ")?;
+        match kind {
+            ErrorKind::NoSocket => {
+                write!(f, "there is no socket at {path}; is the runtime running, and is this its endpoint?")
+            }
+            ErrorKind::NotASocket => {
+                write!(f, "{path} is not a socket; give the endpoint of a container runtime")
+            }
+            ErrorKind::PermissionDenied => {
+                write!(
+                    f,
+                    "no permission to use {path}; run as root, or as a user that may write to the socket"
+                )
+            }
+            ErrorKind::ConnectionRefused => {
+                write!(f, "nobody listens on {path}; the runtime has stopped: start it again")
+            }
+            ErrorKind::Silent => write!(
+                f,
+                "the connection to {path} was accepted, but {detail}; the runtime may hang: see its log, or restart it"
+            ),
+            ErrorKind::NotGrpc => {
+                write!(
+                    f,
+                    "what answers on {path} does not speak gRPC ({detail}); give the endpoint of a CRI runtime"
+                )
+            }
+            ErrorKind::OldApi => write!(
+                f,
+                "the runtime at {path} ({detail}) speaks only CRI v1alpha2, and v1 is needed; upgrade the runtime \
+                 (containerd has v1 from 1.6 on)"
+            ),
+            ErrorKind::NotCri => write!(
+                f,
+                "what answers on {path} speaks gRPC but not CRI; if it is containerd, its CRI plugin is disabled: see \
+                 disabled_plugins in its configuration"
+            ),
+            ErrorKind::Unavailable => write!(f, "the runtime at {path} is not available{}", Said(detail)),
+            ErrorKind::Deadline => write!(f, "no answer from the runtime at {path} in time{}", Said(detail)),
+            ErrorKind::CommandTimeout => {
+                write!(f, "the command took longer than it was given{}", Said(detail))
+            }
+            ErrorKind::Cancelled => write!(f, "cancelled{}", Said(detail)),
+            ErrorKind::NotFound => write!(f, "not found{}", Said(detail)),
+            ErrorKind::AlreadyExists => write!(f, "it exists already{}", Said(detail)),
+            ErrorKind::Unimplemented => write!(f, "the runtime does not have this call{}", Said(detail)),
+            ErrorKind::TooLarge => write!(f, "the answer is larger than a message may be{}", Said(detail)),
+            ErrorKind::Invalid(field) => {
+                write!(f, "the runtime's answer is not valid: {field}{}", Said(detail))
+            }
+            ErrorKind::Code(code) => write!(f, "the runtime answered {code:?}{}", Said(detail)),
         }
-        Ok(())
     }
+}
+
+/// What was said on top, if anything.
+struct Said<'a>(&'a str);
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, ": {}", self.0) }
+    }
+}
+
+/// The text without what would break a line or upset a terminal.
+fn in_one_line(text: &str) -> Arc<str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let words: Vec<&str> =
+        text.split(|c: char| c.is_control() || c == ' ').filter(|word| !word.is_empty()).collect();
+    words.join(" ").into()
 }
 
 impl fmt::Debug for Error {

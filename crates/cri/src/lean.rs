@@ -43,6 +43,19 @@ impl<T> Default for Entries<T> {
     }
 }
 
+impl<T> Entries<T> {
+    /// Whether the answer held nothing at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.unreadable == 0
+    }
+
+    /// Adds the entries of the next part of the same list.
+    pub(crate) fn append(&mut self, mut next: Self) {
+        self.entries.append(&mut next.entries);
+        self.unreadable += next.unreadable;
+    }
+}
+
 impl<T: Lean> Entries<T> {
     /// Reads a list answer: a message whose field 1 holds one entry each time it appears.
     pub(crate) fn read(&mut self, answer: &[u8], names: &mut Names) {

@@ -8,6 +8,7 @@ mod call;
 mod client;
 mod codec;
 mod connection;
+mod convert;
 mod endpoint;
 mod error;
 mod greeting;
@@ -19,16 +20,18 @@ mod metrics;
 mod names;
 mod operation;
 mod options;
+mod server;
 mod wire;
 
 pub use assemble::assemble;
-pub use client::RuntimeClient;
+pub use client::{EventStream, ImageClient, RuntimeClient};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{Error, ErrorKind};
 pub use listing::{ContainerEntry, ContainerList, ListFilter, PodListing, SandboxEntry, SandboxList};
 pub use metrics::Metrics;
 pub use operation::Operation;
 pub use options::Options;
+pub use server::{BindError, Listener};
 
 /// The protocol itself: messages, clients and servers, generated.
 #[expect(missing_docs, clippy::all, clippy::doc_markdown, reason = "generated code")]

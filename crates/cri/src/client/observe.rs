@@ -1,85 +1,89 @@
-//! What a PLEG asks, again and again.
+//! What a PLEG asks, again and again: lists, and the status of one thing.
 
-use std::collections::HashMap;
-
-use bytes::Bytes;
-use prost::Message as _;
 use rubelet_model::{ContainerId, ContainerStatus, SandboxId, SandboxStatus};
 
-use super::runtime::{RuntimeClient, method};
-use crate::codec::List;
-use crate::{ContainerList, Error, ListFilter, Operation, PodListing, SandboxList, assemble, labels, v1};
+use super::{NO_TIME, RuntimeClient};
+use crate::lean::Entries;
+use crate::lists::{self, Listed};
+use crate::{
+    ContainerEntry, ContainerList, Error, ErrorKind, ListFilter, Operation, PodListing, SandboxEntry,
+    SandboxList, assemble, convert,
+};
 
 impl RuntimeClient {
-    /// Every sandbox that the filter lets through.
+    /// The sandboxes that the filter lets through, as a list view needs them. Any number of them.
     pub async fn list_sandboxes(&self, filter: &ListFilter<'_>) -> Result<SandboxList, Error> {
-        let filter = selector(filter)
-            .map(|label_selector| v1::PodSandboxFilter { label_selector, ..Default::default() });
-        let request = Bytes::from(v1::ListPodSandboxRequest { filter }.encode_to_vec());
-        let limit = Some(self.0.options().call_timeout);
-        self.0
-            .perform(Operation::ListPodSandbox, limit, |attempt| {
-                let (request, decoder) = (request.clone(), List::new(self.0.names()));
-                async move {
-                    let read = attempt.unary(method!("ListPodSandbox"), request, decoder).await?;
-                    Ok(SandboxList {
-                        entries: read.entries,
-                        unreadable: read.unreadable,
-                        epoch: attempt.connection().epoch(),
-                    })
-                }
-            })
-            .await
+        let (read, epoch) = self.list_lean::<SandboxEntry>(Operation::ListPodSandbox, *filter).await?;
+        Ok(SandboxList { entries: read.entries, unreadable: read.unreadable, epoch })
     }
 
-    /// Every container that the filter lets through.
+    /// The containers that the filter lets through, as a list view needs them. Any number of them, unless those of
+    /// one state alone are too large for an answer and the runtime has no streams.
     pub async fn list_containers(&self, filter: &ListFilter<'_>) -> Result<ContainerList, Error> {
-        let filter = selector(filter)
-            .map(|label_selector| v1::ContainerFilter { label_selector, ..Default::default() });
-        let request = Bytes::from(v1::ListContainersRequest { filter }.encode_to_vec());
-        let limit = Some(self.0.options().call_timeout);
-        self.0
-            .perform(Operation::ListContainers, limit, |attempt| {
-                let (request, decoder) = (request.clone(), List::new(self.0.names()));
-                async move {
-                    let read = attempt.unary(method!("ListContainers"), request, decoder).await?;
-                    Ok(ContainerList {
-                        entries: read.entries,
-                        unreadable: read.unreadable,
-                        epoch: attempt.connection().epoch(),
-                    })
-                }
-            })
-            .await
+        let (read, epoch) = self.list_lean::<ContainerEntry>(Operation::ListContainers, *filter).await?;
+        Ok(ContainerList { entries: read.entries, unreadable: read.unreadable, epoch })
     }
 
-    /// Every pod that the filter lets through: a list of sandboxes, then a list of containers.
+    /// The pods that the filter lets through: [sandboxes](Self::list_sandboxes) first, then
+    /// [containers](Self::list_containers), [put together](assemble).
     pub async fn list_pods(&self, filter: &ListFilter<'_>) -> Result<PodListing, Error> {
         let sandboxes = self.list_sandboxes(filter).await?;
         let containers = self.list_containers(filter).await?;
         Ok(assemble(sandboxes, containers))
     }
 
-    /// The status of a sandbox; `None` if the runtime does not know it.
-    pub async fn sandbox_status(&self, id: &SandboxId) -> Result<Option<SandboxStatus>, Error> {
-        let _ = id;
-        Ok(None)
+    async fn list_lean<T: Listed>(
+        &self,
+        operation: Operation,
+        filter: ListFilter<'_>,
+    ) -> Result<(Entries<T>, u64), Error> {
+        let names = self.0.names();
+        let result = self
+            .0
+            .perform(operation, NO_TIME, |attempt| async move {
+                let entries = lists::read(&attempt, filter, names).await?;
+                Ok((entries, attempt.connection().epoch()))
+            })
+            .await;
+        names.lock().sweep();
+        result
     }
 
-    /// The status of a container of `sandbox`; `None` if the runtime does not know it.
+    /// How a sandbox is; `None` if the runtime does not know it.
+    ///
+    /// An answer without a status, or about another sandbox, is an error of kind [`ErrorKind::Invalid`]. Anything
+    /// else may be missing from it: a sandbox that a list shows can be inspected, however it was made.
+    pub async fn sandbox_status(&self, id: &SandboxId) -> Result<Option<SandboxStatus>, Error> {
+        let Some(answer) = found(self.describe_sandbox(id, false).await)? else { return Ok(None) };
+        convert::sandbox_status(id, answer)
+            .map(Some)
+            .map_err(|field| self.bad(Operation::PodSandboxStatus, field))
+    }
+
+    /// How a container of `sandbox` is; `None` if the runtime does not know it.
+    ///
+    /// As with sandboxes, only the status and its id are required of the answer.
     pub async fn container_status(
         &self,
         id: &ContainerId,
         sandbox: &SandboxId,
     ) -> Result<Option<ContainerStatus>, Error> {
-        let _ = (id, sandbox);
-        Ok(None)
+        let Some(answer) = found(self.describe_container(id, false).await)? else { return Ok(None) };
+        convert::container_status(id, sandbox, answer)
+            .map(Some)
+            .map_err(|field| self.bad(Operation::ContainerStatus, field))
+    }
+
+    fn bad(&self, operation: Operation, field: &'static str) -> Error {
+        Error::new(operation, ErrorKind::Invalid(field), self.endpoint(), "missing, or of something else")
     }
 }
 
-fn selector(filter: &ListFilter<'_>) -> Option<HashMap<String, String>> {
-    match filter {
-        ListFilter::All => None,
-        ListFilter::Pod(uid) => Some(HashMap::from([(labels::POD_UID.to_owned(), uid.to_string())])),
+/// Tells what is not there from what went wrong.
+fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -1,0 +1,71 @@
+//! Commands in containers.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message as _;
+use rubelet_model::ContainerId;
+use tonic::Code;
+
+use super::{NO_TIME, RuntimeClient, method};
+use crate::call::Failure;
+use crate::codec::Message;
+use crate::options::whole_seconds;
+use crate::{Error, ErrorKind, Operation, v1};
+
+impl RuntimeClient {
+    /// Runs a command in a container and waits for its end and its output.
+    ///
+    /// A `timeout`, in whole seconds rounded up, kills it when it is over: an error of kind
+    /// [`ErrorKind::CommandTimeout`], however the runtime puts it. Zero means no timeout, neither for the command nor
+    /// for the call.
+    pub async fn exec_sync(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Duration,
+    ) -> Result<v1::ExecSyncResponse, Error> {
+        let seconds = whole_seconds(timeout);
+        let request =
+            v1::ExecSyncRequest { container_id: id.to_string(), cmd: command.to_vec(), timeout: seconds };
+        let request = Bytes::from(request.encode_to_vec());
+        let own = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        self.0
+            .perform(Operation::ExecSync, own, |attempt| {
+                let request = request.clone();
+                async move {
+                    let answer = Message::<v1::ExecSyncResponse>::new();
+                    let was_killed = || Failure::Kind(ErrorKind::CommandTimeout, format!("{seconds} s"));
+                    match attempt.unary(method!("ExecSync"), request, answer).await {
+                        Ok(answer) if was_timed_out(&answer) => Err(was_killed()),
+                        Ok(answer) => Ok(answer),
+                        Err(status) if status.code() == Code::DeadlineExceeded && !attempt.is_over() => {
+                            Err(was_killed())
+                        }
+                        Err(status) => Err(status.into()),
+                    }
+                }
+            })
+            .await
+    }
+
+    /// Prepares a command in a container; gives the URL of the runtime's streaming server, good for one use.
+    pub async fn exec(&self, request: v1::ExecRequest) -> Result<String, Error> {
+        let answer: v1::ExecResponse =
+            self.0.unary(Operation::Exec, method!("Exec"), NO_TIME, &request).await?;
+        Ok(answer.url)
+    }
+
+    /// Prepares to attach to a container; gives the URL of the runtime's streaming server, good for one use.
+    pub async fn attach(&self, request: v1::AttachRequest) -> Result<String, Error> {
+        let answer: v1::AttachResponse =
+            self.0.unary(Operation::Attach, method!("Attach"), NO_TIME, &request).await?;
+        Ok(answer.url)
+    }
+}
+
+/// Whether the answer is CRI-O's way to say that the command was killed for taking too long: a success with an exit
+/// code that no process has.
+fn was_timed_out(answer: &v1::ExecSyncResponse) -> bool {
+    answer.exit_code == -1 && String::from_utf8_lossy(&answer.stderr).contains("command timed out")
+}
