@@ -1,1 +1,41 @@
-//! rubelet-testbed
+//! Real container runtimes for tests: each in a private folder, on a private socket, with images made
+//! on the spot and a network of its own, and gone without a trace when it is dropped.
+//!
+//! A test asks for a runtime and returns early where there is none:
+//!
+//! ```no_run
+//! use rubelet_testbed::{Flavor, require};
+//!
+//! let Some(containerd) = require(Flavor::V2) else { return };
+//! println!("CRI answers on {}", containerd.endpoint());
+//! ```
+//!
+//! What is absent is said on standard error. On a CI machine it is a failure, see [`requirement`].
+//! `cargo xtask test` installs what a machine lacks.
+
+mod cgroup;
+mod config;
+mod containerd;
+mod cri_probe;
+mod daemon;
+mod elf;
+mod error;
+mod flavor;
+pub mod go_cache;
+mod image;
+mod mounts;
+mod network;
+mod processes;
+pub mod program;
+pub mod requirement;
+mod slot;
+mod spawner;
+mod teardown;
+pub mod wait;
+
+pub use containerd::Containerd;
+pub use error::Error;
+pub use flavor::Flavor;
+pub use image::{BUSYBOX, PAUSE};
+pub use requirement::require;
+pub use slot::sweep_abandoned;

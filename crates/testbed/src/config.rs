@@ -1,0 +1,90 @@
+//! The daemon's configuration: nothing shared with any other containerd on the machine.
+
+use std::path::{Path, PathBuf};
+
+use crate::requirement::CNI_BIN_DIR;
+use crate::{Flavor, PAUSE};
+
+pub(crate) const CONFIG: &str = "config.toml";
+pub(crate) const SOCKET: &str = "containerd.sock";
+pub(crate) const LOG: &str = "containerd.log";
+pub(crate) const CNI_CONF_DIR: &str = "cni";
+
+pub(crate) fn state_dir(dir: &Path) -> PathBuf {
+    dir.join("state")
+}
+
+/// `restrict_oom_score_adj` because a test machine's root may lack `CAP_SYS_RESOURCE`, and runc then dies of a
+/// negative score. Network namespaces are pinned below the state folder, so that they are found and released.
+pub(crate) fn toml(flavor: Flavor, dir: &Path) -> String {
+    let (version, body) = match flavor {
+        Flavor::V1_6 => (2, v1_6(dir)),
+        Flavor::V2 => (3, v2(dir)),
+    };
+    let at = dir.display();
+    format!(
+        r#"version = {version}
+root = "{at}/root"
+state = "{state}"
+
+[grpc]
+address = "{at}/{SOCKET}"
+
+[plugins."io.containerd.internal.v1.opt"]
+path = "{at}/opt"
+{body}"#,
+        state = state_dir(dir).display()
+    )
+}
+
+fn v1_6(dir: &Path) -> String {
+    let at = dir.display();
+    format!(
+        r#"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{PAUSE}"
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "{CNI_BIN_DIR}"
+conf_dir = "{at}/{CNI_CONF_DIR}"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+Root = "{at}/runc"
+"#
+    )
+}
+
+fn v2(dir: &Path) -> String {
+    let at = dir.display();
+    format!(
+        r#"
+[plugins."io.containerd.nri.v1.nri"]
+disable = true
+
+[plugins."io.containerd.shim.v1.manager"]
+socket_dir = "{at}/s"
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{PAUSE}"
+
+[plugins."io.containerd.cri.v1.runtime"]
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["{CNI_BIN_DIR}"]
+conf_dir = "{at}/{CNI_CONF_DIR}"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+Root = "{at}/runc"
+"#
+    )
+}

@@ -1,0 +1,213 @@
+//! A containerd of one's own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::daemon::{Daemon, STOP_LIMIT};
+use crate::requirement::Tools;
+use crate::slot::Slot;
+use crate::{BUSYBOX, Error, Flavor, PAUSE, config, cri_probe, go_cache, image, network, program, teardown};
+
+/// Generous: a loaded machine may run several daemons and a compiler at once.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+/// CRI's namespace in containerd.
+const NAMESPACE: &str = "k8s.io";
+const CRICTL_CONFIG: &str = "crictl.yaml";
+const LOG_TAIL_LINES: usize = 60;
+
+/// A running containerd in a private folder, on a private socket, with a network and images of its own.
+///
+/// Dropping it ends it with all its containers and removes every trace. If the test is panicking, the end of
+/// the daemon's log is printed. A runtime kept in a static is not dropped: `cargo xtask test` and the next
+/// start of any runtime take it down.
+#[derive(Debug)]
+pub struct Containerd {
+    // Before the slot: fields are dropped in order, and the slot's lock must outlive the daemon.
+    daemon: Option<Daemon>,
+    flavor: Flavor,
+    tools: Tools,
+    slot: Slot,
+}
+
+impl Containerd {
+    /// Starts one; when this returns, CRI is ready, pods can have addresses, and [`PAUSE`] and [`BUSYBOX`] are
+    /// there.
+    pub fn start(flavor: Flavor) -> Result<Self, Error> {
+        let tools = Tools::find(flavor).map_err(|missing| Error::Missing { flavor, missing })?;
+        let mut containerd = Self { daemon: None, flavor, tools, slot: Slot::claim()? };
+        containerd.write_config()?;
+        containerd.start_again()?;
+        containerd.import_images()?;
+        Ok(containerd)
+    }
+
+    /// Which one this is.
+    pub fn flavor(&self) -> Flavor {
+        self.flavor
+    }
+
+    /// Its private folder. Gone when this is dropped.
+    pub fn dir(&self) -> &Path {
+        self.slot.dir()
+    }
+
+    /// The path of its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.dir().join(config::SOCKET)
+    }
+
+    /// The socket as `--runtime-endpoint` takes it: `unix:///…`.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// The subnet of its pods, e.g. `10.213.7.0/24`.
+    pub fn subnet(&self) -> String {
+        network::subnet(&self.slot)
+    }
+
+    /// The name of the bridge its pods are on; there is one once the first pod has an address.
+    pub fn bridge(&self) -> String {
+        network::bridge(&self.slot)
+    }
+
+    /// The daemon's process id while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.daemon.as_ref().map(Daemon::pid)
+    }
+
+    /// Stops the daemon as a service manager would. Containers live on.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        let mut daemon = self.daemon.take().ok_or(Error::NotRunning)?;
+        daemon.stop().map(drop).ok_or_else(|| Error::NotInTime {
+            condition: "the daemon ended after SIGTERM",
+            limit: STOP_LIMIT,
+            log: self.log_tail(),
+        })
+    }
+
+    /// Kills the daemon without warning. Containers live on.
+    pub fn kill(&mut self) -> Result<(), Error> {
+        self.daemon.take().map(drop).ok_or(Error::NotRunning)
+    }
+
+    /// Starts a stopped or killed daemon on the same socket, with the same containers.
+    pub fn start_again(&mut self) -> Result<(), Error> {
+        if let Some(pid) = self.pid() {
+            return Err(Error::AlreadyRunning { pid });
+        }
+        self.daemon = Some(Daemon::spawn(&self.tools, self.dir())?);
+        self.wait_for("CRI and its network are ready", cri_probe::is_ready)
+    }
+
+    /// [`stop`](Self::stop), then [`start_again`](Self::start_again).
+    pub fn restart(&mut self) -> Result<(), Error> {
+        self.stop()?;
+        self.start_again()
+    }
+
+    /// Makes the daemon hang: it keeps its connections and answers nothing until [`thaw`](Self::thaw).
+    pub fn freeze(&self) -> Result<(), Error> {
+        self.daemon.as_ref().ok_or(Error::NotRunning)?.signal(Signal::STOP)
+    }
+
+    /// Ends what [`freeze`](Self::freeze) began.
+    pub fn thaw(&self) -> Result<(), Error> {
+        self.daemon.as_ref().ok_or(Error::NotRunning)?.signal(Signal::CONT)
+    }
+
+    /// Everything the daemon has logged, over all its starts.
+    pub fn log(&self) -> String {
+        let bytes = fs::read(self.dir().join(config::LOG)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// containerd's own client, set up for this daemon and for the namespace of CRI.
+    pub fn ctr(&self) -> Command {
+        let mut command = Command::new(&self.tools.ctr);
+        command.arg("--address").arg(self.socket()).args(["--namespace", NAMESPACE]);
+        command
+    }
+
+    /// `crictl`, set up for this daemon, where Go could build it.
+    pub fn crictl(&self) -> Option<Command> {
+        let mut command = Command::new(go_cache::crictl()?);
+        command.arg("--config").arg(self.dir().join(CRICTL_CONFIG));
+        Some(command)
+    }
+
+    /// What dropping it does, but tells if something is left behind.
+    pub fn take_down(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn write_config(&self) -> Result<(), Error> {
+        let dir = self.dir();
+        let cni = dir.join(config::CNI_CONF_DIR);
+        fs::create_dir(&cni).map_err(Error::io("create", &cni))?;
+        let endpoint = self.endpoint();
+        let crictl = format!("runtime-endpoint: {endpoint}\nimage-endpoint: {endpoint}\ntimeout: 60\n");
+        for (path, text) in [
+            (cni.join("10-testbed.conflist"), network::conflist(&self.slot)),
+            (dir.join(config::CONFIG), config::toml(self.flavor, dir)),
+            (dir.join(CRICTL_CONFIG), crictl),
+        ] {
+            fs::write(&path, text).map_err(Error::io("write", &path))?;
+        }
+        Ok(())
+    }
+
+    fn import_images(&mut self) -> Result<(), Error> {
+        let archive = self.dir().join("images.tar");
+        fs::write(&archive, image::archive()?).map_err(Error::io("write", &archive))?;
+        program::output(self.ctr().args(["images", "import"]).arg(&archive))?;
+        fs::remove_file(&archive).map_err(Error::io("remove", &archive))?;
+        // CRI hears of images from containerd's events, so it knows them a little later.
+        self.wait_for("CRI knows the imported images", |socket| {
+            [PAUSE, BUSYBOX].iter().all(|image| cri_probe::has_image(socket, image))
+        })
+    }
+
+    fn wait_for(&mut self, condition: &'static str, holds: impl Fn(&Path) -> bool) -> Result<(), Error> {
+        let socket = self.socket();
+        let daemon = self.daemon.as_mut().ok_or(Error::NotRunning)?;
+        let outcome = crate::wait::until(READY_LIMIT, || match daemon.ended() {
+            Some(status) => Some(Err(status)),
+            None => holds(&socket).then_some(Ok(())),
+        });
+        match outcome {
+            Some(Ok(())) => Ok(()),
+            Some(Err(status)) => {
+                self.daemon = None;
+                Err(Error::EndedEarly { status, log: self.log_tail() })
+            }
+            None => Err(Error::NotInTime { condition, limit: READY_LIMIT, log: self.log_tail() }),
+        }
+    }
+
+    fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.daemon = None;
+        if self.dir().exists() { teardown::take_down(&self.slot) } else { Ok(()) }
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the end of the log of {}:\n{}", self.flavor, self.log_tail());
+        }
+        if let Err(error) = self.end() {
+            eprintln!("warning: {error}");
+        }
+    }
+}

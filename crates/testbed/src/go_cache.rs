@@ -1,0 +1,87 @@
+//! Where programs built by Go are kept between test runs, outside `target/`: `cargo clean` must not cost minutes.
+
+use std::path::PathBuf;
+
+use crate::program;
+
+/// One Go module at one version, and the programs of it that tests use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoTool {
+    /// Names the folder in the cache.
+    pub name: &'static str,
+    /// Without the leading `v`.
+    pub version: &'static str,
+    /// The module's path.
+    pub module: &'static str,
+    /// Import path of each program; the last element is the program's name.
+    pub packages: &'static [&'static str],
+}
+
+/// containerd with container events.
+pub const CONTAINERD: GoTool = GoTool {
+    name: "containerd",
+    version: "2.3.4",
+    module: "github.com/containerd/containerd/v2",
+    packages: &[
+        "github.com/containerd/containerd/v2/cmd/containerd",
+        "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+        "github.com/containerd/containerd/v2/cmd/ctr",
+    ],
+};
+
+/// The reference command line client of CRI.
+pub const CRICTL: GoTool = GoTool {
+    name: "crictl",
+    version: "1.36.0",
+    module: "sigs.k8s.io/cri-tools",
+    packages: &["sigs.k8s.io/cri-tools/cmd/crictl"],
+};
+
+/// Everything `cargo xtask test` builds.
+pub const ALL: [GoTool; 2] = [CONTAINERD, CRICTL];
+
+impl GoTool {
+    /// The folder of the finished programs, whether it exists yet or not.
+    pub fn bin_dir(&self) -> PathBuf {
+        root().join(format!("{}-{}", self.name, self.version)).join("bin")
+    }
+
+    /// Whether every program has been built.
+    pub fn is_built(&self) -> bool {
+        let folder = self.bin_dir();
+        self.programs().all(|name| program::is_executable(&folder.join(name)))
+    }
+
+    /// The names of the programs.
+    pub fn programs(&self) -> impl Iterator<Item = &'static str> {
+        self.packages.iter().map(|package| package.rsplit('/').next().unwrap_or(package))
+    }
+}
+
+/// `$XDG_CACHE_HOME/rubelet-testbed`, or the same below `~/.cache`.
+pub fn root() -> PathBuf {
+    std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
+        .unwrap_or_else(|| PathBuf::from("/var/cache"))
+        .join("rubelet-testbed")
+}
+
+/// The built `crictl`, if there is one.
+pub fn crictl() -> Option<PathBuf> {
+    CRICTL.is_built().then(|| CRICTL.bin_dir().join("crictl"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CONTAINERD;
+
+    #[test]
+    fn programs_are_named_by_the_last_element_of_their_package() {
+        assert_eq!(
+            CONTAINERD.programs().collect::<Vec<_>>(),
+            ["containerd", "containerd-shim-runc-v2", "ctr"]
+        );
+    }
+}
