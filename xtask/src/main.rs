@@ -1,2 +1,55 @@
-//! xtask
-fn main() {}
+//! The project's own commands. One file a command: a new one is a module, a variant of [`Command`] and a
+//! line in [`main`].
+
+mod go_tools;
+mod machine;
+mod packages;
+mod prepare;
+mod run;
+mod sweep;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The project's own commands")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make this machine ready for the tests, then run all of them
+    Test(test::Args),
+    /// Only make this machine ready: install missing packages, build runtimes with Go
+    Prepare,
+    /// Take down what an interrupted test run left: processes, mounts, networks, folders
+    Sweep,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Test(args) => test::run(&args),
+        Command::Prepare => prepare::run(),
+        Command::Sweep => sweep::run(),
+    };
+    let Err(error) = done else {
+        return ExitCode::SUCCESS;
+    };
+    // Not by returning it from main: that adds a backtrace wherever one is wanted for tests.
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Cli::command().debug_assert();
+    }
+}

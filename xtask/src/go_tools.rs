@@ -1,0 +1,70 @@
+//! Builds test tools written in Go into a cache, so that a broken build never looks finished.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use rubelet_testbed::go_cache::{self, GoTool};
+
+use crate::run::run;
+
+pub(crate) fn build(go: &Path, tool: &GoTool) -> anyhow::Result<()> {
+    let root = go_cache::root();
+    create(&root)?;
+    let _building = lock(&root.join("build.lock"))?;
+    if tool.is_built() {
+        return Ok(());
+    }
+    let bin_dir = tool.bin_dir();
+    let scratch = root.join("unfinished");
+    let built = scratch.join("bin");
+    clear(&scratch)?;
+    create(&built)?;
+    // A module of our own, and not `go install`: that also asks for a list of all versions there ever were,
+    // which a mirror that has this version need not have.
+    let go_mod = format!("module testbed\n\ngo 1.24\n\nrequire {} v{}\n", tool.module, tool.version);
+    fs::write(scratch.join("go.mod"), go_mod)
+        .with_context(|| format!("cannot write in {}", scratch.display()))?;
+    eprintln!("building {} {} with Go; the first time this takes some minutes", tool.name, tool.version);
+    run(Command::new(go)
+        .args([
+            "build",
+            "-mod=mod",
+            "-trimpath",
+            "-ldflags=-s -w",
+            "-tags=no_btrfs,no_devmapper,no_zfs",
+            "-o",
+        ])
+        .arg(&built)
+        .args(tool.packages)
+        .current_dir(&scratch)
+        // The machine may have no C compiler for Go, and none is needed.
+        .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off"))?;
+    create(bin_dir.parent().context("the cache has no folder for this tool")?)?;
+    clear(&bin_dir)?;
+    fs::rename(&built, &bin_dir)
+        .with_context(|| format!("cannot move {} to {}", built.display(), bin_dir.display()))?;
+    clear(&scratch)
+}
+
+/// Two runs at once build one after the other. The lock ends with the returned file.
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    Ok(file)
+}
+
+fn create(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+fn clear(folder: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,20 @@
+//! Runs a program in the foreground, shows what is run, and makes a bad end an error.
+
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
+    let line = command_line(command);
+    eprintln!("+ {line}");
+    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+fn command_line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

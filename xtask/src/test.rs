@@ -1,0 +1,37 @@
+//! `cargo xtask test`: makes the machine ready, runs every test, leaves nothing behind.
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use rubelet_testbed::requirement::Demand;
+
+use crate::run::run as foreground;
+use crate::{machine, prepare, sweep};
+
+/// Arguments of `cargo xtask test`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Passed on to `cargo test`, e.g. a name to filter by, or `-- --nocapture`
+    #[arg(last = true)]
+    cargo_test_args: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    prepare::run()?;
+    let tested = cargo_test(args);
+    // A test that was killed, or that keeps its runtime in a static, could not clean up itself.
+    let swept = sweep::run();
+    // Said once more: the first time was far up, before all the tests' output.
+    machine::accept(&machine::missing())?;
+    tested.and(swept)
+}
+
+fn cargo_test(args: &Args) -> anyhow::Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["test", "--workspace", "--all-features"]);
+    if Demand::from_env() != Demand::Lenient {
+        command.arg("--locked");
+    }
+    foreground(command.args(&args.cargo_test_args))
+}
