@@ -41,6 +41,8 @@ struct Waiter {
 #[derive(Debug, Default)]
 struct State {
     entries: HashMap<PodUid, Entry>,
+    /// Pods without an entry that were found absent after the global time.
+    absent: HashMap<PodUid, Stamp>,
     /// Pods that the global time does not vouch for.
     held: HashSet<PodUid>,
     global: Option<Stamp>,
@@ -61,7 +63,8 @@ impl State {
         let vouched_for = !self.held.contains(pod) && self.global.is_some_and(|global| global > than);
         let itself =
             self.entries.get(pod).is_some_and(|entry| entry.modified > than || entry.observed > than);
-        (vouched_for || itself).then(|| self.get(pod))
+        let absent = self.absent.get(pod).is_some_and(|asked| *asked > than);
+        (vouched_for || itself || absent).then(|| self.get(pod))
     }
 
     /// Wakes whoever waits for something about `pod` as of `asked` or earlier.
@@ -101,6 +104,7 @@ impl CacheWriter {
     /// Stores what an inspection found.
     pub(crate) fn store(&self, pod: PodUid, status: CachedStatus, asked: Stamp) {
         let mut state = self.0.lock();
+        state.absent.remove(&pod);
         state.entries.insert(pod.clone(), Entry { status, modified: asked, observed: asked });
         state.notify(&pod, asked);
     }
@@ -119,8 +123,11 @@ impl CacheWriter {
     pub(crate) fn settle(&self, pod: &PodUid, asked: Stamp) {
         let mut state = self.0.lock();
         state.held.remove(pod);
-        if let Some(entry) = state.entries.get_mut(pod) {
-            entry.observed = asked;
+        match state.entries.get_mut(pod) {
+            Some(entry) => entry.observed = asked,
+            None => {
+                state.absent.insert(pod.clone(), asked);
+            }
         }
         state.notify(pod, asked);
     }
@@ -129,6 +136,7 @@ impl CacheWriter {
     pub(crate) fn advance(&self, asked: Stamp) {
         let mut state = self.0.lock();
         state.global = Some(asked);
+        state.absent.retain(|_, absent| *absent > asked);
         let waited_for: Vec<PodUid> =
             state.waiters.keys().filter(|pod| !state.held.contains(*pod)).cloned().collect();
         for pod in waited_for {

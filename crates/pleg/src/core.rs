@@ -819,3 +819,8 @@ fn count_running(pods: &[RuntimePod]) -> Measure {
     }
     Measure::Running { pods: running_pods, containers }
 }
+
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod scenarios;

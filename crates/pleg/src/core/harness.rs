@@ -1,0 +1,295 @@
+//! Plays histories to a [`Core`], with the real cache behind it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use rubelet_model::{ContainerStatus, ListedContainer, ListedSandbox, SandboxId, SandboxStatus, UnixNanos};
+
+use super::*;
+use crate::cache::CacheWriter;
+use crate::observe::{Call, Failure};
+
+pub(super) use ContainerState::{Created, Exited, Running, Unknown};
+pub(super) use SandboxState::{NotReady, Ready};
+
+/// An event, as the scenarios write it.
+pub(super) type Told = (EventKind, String, String);
+
+pub(super) fn told(kind: EventKind, pod: &str, subject: &str) -> Told {
+    (kind, pod.to_owned(), subject.to_owned())
+}
+
+pub(super) fn container(id: &str, state: ContainerState) -> ListedContainer {
+    ListedContainer {
+        id: id.into(),
+        name: id.into(),
+        sandbox: SandboxId::from("sandbox"),
+        attempt: 0,
+        state,
+        created_at: UnixNanos(1),
+    }
+}
+
+pub(super) fn sandbox(id: &str, state: SandboxState) -> ListedSandbox {
+    ListedSandbox { id: id.into(), attempt: 0, state, created_at: UnixNanos(1) }
+}
+
+pub(super) fn pod(uid: &str, containers: &[(&str, ContainerState)]) -> RuntimePod {
+    let mut pod = RuntimePod::empty(PodRef::new(uid, "ns", uid));
+    pod.containers = containers.iter().map(|(id, state)| container(id, *state)).collect();
+    pod
+}
+
+pub(super) fn sandboxes(uid: &str, sandboxes: &[(&str, SandboxState)]) -> RuntimePod {
+    let mut pod = RuntimePod::empty(PodRef::new(uid, "ns", uid));
+    pod.sandboxes = sandboxes.iter().map(|(id, state)| sandbox(id, *state)).collect();
+    pod
+}
+
+pub(super) fn refused(target: &str) -> ObserveError {
+    ObserveError {
+        call: Call::ContainerStatus,
+        target: Some(target.into()),
+        failure: Failure::Refused,
+        message: "not today".into(),
+    }
+}
+
+pub(super) struct Harness {
+    pub(super) core: Core,
+    pub(super) cache: CacheWriter,
+    nanos: u64,
+    /// Addresses that an inspection of a pod finds.
+    pub(super) ips: BTreeMap<PodUid, Vec<IpAddr>>,
+    /// Pods whose inspection fails.
+    pub(super) failing: BTreeSet<PodUid>,
+    /// Pods whose inspection does not answer.
+    pub(super) hanging: BTreeSet<PodUid>,
+    pub(super) epoch: u64,
+    pub(super) unreadable: usize,
+    list: Option<Stamp>,
+    looks: Vec<(PodUid, Stamp)>,
+    inspections: Vec<(Arc<Snapshot>, u64)>,
+    pub(super) inspected: Vec<PodUid>,
+    pub(super) told: Vec<PodEvent>,
+    pub(super) measured: Vec<Measure>,
+}
+
+impl Harness {
+    pub(super) fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    pub(super) fn with(config: Config) -> Self {
+        Self {
+            core: Core::new(config, Stamp::from_nanos(1)),
+            cache: CacheWriter::new(),
+            nanos: 1,
+            ips: BTreeMap::new(),
+            failing: BTreeSet::new(),
+            hanging: BTreeSet::new(),
+            epoch: 1,
+            unreadable: 0,
+            list: None,
+            looks: Vec::new(),
+            inspections: Vec::new(),
+            inspected: Vec::new(),
+            told: Vec::new(),
+            measured: Vec::new(),
+        }
+    }
+
+    /// A new moment, later than all before.
+    pub(super) fn now(&mut self) -> Now {
+        self.nanos += 1;
+        Now { stamp: Stamp::from_nanos(self.nanos), wall: UnixNanos(1_000) }
+    }
+
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.nanos += u64::try_from(time.as_nanos()).expect("a short time");
+    }
+
+    /// Steps the core and carries out what needs no call; calls wait to be answered.
+    pub(super) fn step(&mut self, input: Input) {
+        let now = self.now();
+        for effect in self.core.step(input, now) {
+            match effect {
+                Effect::List { asked } => {
+                    assert!(self.list.replace(asked).is_none(), "two full lists at once");
+                    self.looks.clear();
+                }
+                Effect::Look { pod, asked } => {
+                    assert!(self.list.is_none(), "a look starts while all pods are listed");
+                    self.looks.push((pod, asked));
+                }
+                Effect::Inspect { snapshot, ticket } => {
+                    let pod = &snapshot.pod.pod.uid;
+                    let others = self.inspections.iter().filter(|(other, _)| other.pod.pod.uid == *pod);
+                    assert_eq!(others.count(), 0, "two inspections of one pod");
+                    self.inspections.push((snapshot, ticket));
+                }
+                Effect::Abandon { ticket, .. } => self.inspections.retain(|(_, other)| *other != ticket),
+                Effect::Store { pod, status, asked } => self.cache.store(pod, status, asked),
+                Effect::Forget { pod } => self.cache.forget(&pod),
+                Effect::Hold { pod } => self.cache.hold(pod),
+                Effect::Settle { pod, asked } => self.cache.settle(&pod, asked),
+                Effect::Advance { asked } => self.cache.advance(asked),
+                Effect::Tell(event) => self.told.push(event),
+                Effect::Measure(measure) => self.measured.push(measure),
+            }
+        }
+    }
+
+    pub(super) fn tick(&mut self) {
+        self.step(Input::Tick);
+    }
+
+    pub(super) fn is_listing(&self) -> bool {
+        self.list.is_some()
+    }
+
+    pub(super) fn looking_at(&self) -> Vec<PodUid> {
+        self.looks.iter().map(|(pod, _)| pod.clone()).collect()
+    }
+
+    /// Lets time pass until a full list is asked for.
+    pub(super) fn start_list(&mut self) -> Stamp {
+        if self.list.is_none() {
+            self.pass(Duration::from_secs(2));
+            self.tick();
+        }
+        self.list.expect("a list is due")
+    }
+
+    /// Answers the full list under way.
+    pub(super) fn answer_list(&mut self, pods: Vec<RuntimePod>) {
+        let asked = self.list.take().expect("a list is under way");
+        let mut pods = pods;
+        for pod in &mut pods {
+            pod.sort();
+        }
+        let listing = Listing { pods, unreadable: self.unreadable, epoch: self.epoch };
+        self.step(Input::Listed { asked, answer: Ok(listing) });
+    }
+
+    pub(super) fn fail_list(&mut self) {
+        let asked = self.start_list();
+        self.list = None;
+        self.step(Input::Listed { asked, answer: Err(refused("list")) });
+    }
+
+    /// Answers the look at a pod.
+    pub(super) fn answer_look(&mut self, uid: &str, pod: Option<RuntimePod>) {
+        let index =
+            self.looks.iter().position(|(looked, _)| looked.as_str() == uid).expect("it is looked at");
+        let (looked, asked) = self.looks.remove(index);
+        let listing =
+            Listing { pods: pod.into_iter().collect(), unreadable: self.unreadable, epoch: self.epoch };
+        self.step(Input::Looked { pod: looked, asked, answer: Ok(listing) });
+    }
+
+    /// Answers every inspection that does not hang.
+    pub(super) fn answer_inspections(&mut self) {
+        loop {
+            let hanging = &self.hanging;
+            let Some(index) =
+                self.inspections.iter().position(|(snapshot, _)| !hanging.contains(&snapshot.pod.pod.uid))
+            else {
+                return;
+            };
+            let (snapshot, ticket) = self.inspections.remove(index);
+            let pod = snapshot.pod.pod.uid.clone();
+            self.inspected.push(pod.clone());
+            let answer = if self.failing.contains(&pod) {
+                Err(refused(pod.as_str()))
+            } else {
+                Ok(self.status_of(&snapshot.pod))
+            };
+            self.step(Input::Inspected { pod, ticket, answer });
+        }
+    }
+
+    /// What an inspection of this view finds.
+    pub(super) fn status_of(&self, pod: &RuntimePod) -> PodStatus {
+        PodStatus {
+            pod: pod.pod.clone(),
+            ips: self.ips.get(&pod.pod.uid).cloned().unwrap_or_default(),
+            sandboxes: pod
+                .sandboxes
+                .iter()
+                .map(|sandbox| SandboxStatus {
+                    id: sandbox.id.clone(),
+                    attempt: sandbox.attempt,
+                    state: sandbox.state,
+                    created_at: sandbox.created_at,
+                    ips: Vec::new(),
+                    runtime_handler: "".into(),
+                })
+                .collect(),
+            containers: pod
+                .containers
+                .iter()
+                .map(|container| ContainerStatus {
+                    id: container.id.clone(),
+                    name: container.name.clone(),
+                    sandbox: container.sandbox.clone(),
+                    attempt: container.attempt,
+                    state: container.state,
+                    created_at: container.created_at,
+                    started_at: UnixNanos(2),
+                    finished_at: UnixNanos(if container.state == Exited { 3 } else { 0 }),
+                    exit_code: if container.state == Exited { 7 } else { 0 },
+                    reason: if container.state == Exited { "Error" } else { "" }.into(),
+                    message: "".into(),
+                    image: "".into(),
+                    image_ref: "".into(),
+                    log_path: "".into(),
+                    hash: None,
+                    restart_count: 0,
+                })
+                .collect(),
+        }
+    }
+
+    /// One relist that shows `pods`, with all that follows. Returns what subscribers hear, sorted, since the
+    /// order among pods means nothing.
+    pub(super) fn relist(&mut self, pods: Vec<RuntimePod>) -> Vec<Told> {
+        self.start_list();
+        self.answer_list(pods);
+        self.answer_inspections();
+        self.take_told()
+    }
+
+    /// What subscribers were told since this was asked last.
+    pub(super) fn take_told(&mut self) -> Vec<Told> {
+        let mut told: Vec<Told> = std::mem::take(&mut self.told)
+            .into_iter()
+            .filter(|event| event.kind.is_delivered())
+            .map(|event| {
+                let subject = event.subject.as_ref().map_or("", |subject| subject.id()).to_owned();
+                (event.kind, event.pod.uid.as_str().to_owned(), subject)
+            })
+            .collect();
+        told.sort_by(|a, b| (&a.1, &a.2).cmp(&(&b.1, &b.2)));
+        told
+    }
+
+    /// The pods inspected since this was asked last.
+    pub(super) fn take_inspected(&mut self) -> Vec<String> {
+        let mut pods: Vec<String> =
+            std::mem::take(&mut self.inspected).iter().map(|pod| pod.as_str().to_owned()).collect();
+        pods.sort();
+        pods
+    }
+
+    /// No call under way will answer any more.
+    pub(super) fn forget_calls(&mut self) {
+        self.list = None;
+        self.looks.clear();
+        self.inspections.clear();
+    }
+
+    pub(super) fn cached(&self, uid: &str) -> crate::CachedStatus {
+        self.cache.reader().get(&uid.into())
+    }
+}

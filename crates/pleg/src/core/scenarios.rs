@@ -1,0 +1,557 @@
+//! The scenarios that the kubelet's own tests play to its generic PLEG, played to ours.
+
+use EventKind::{ContainerDied as Died, ContainerRemoved as Removed, ContainerStarted as Started, PodSync};
+
+use super::harness::{
+    Created, Exited, Harness, NotReady, Ready, Running, Told, Unknown, pod, sandbox, sandboxes, told,
+};
+use super::*;
+use crate::health::Health;
+
+fn first_view() -> Vec<RuntimePod> {
+    vec![pod("A", &[("c1", Exited), ("c2", Running), ("c3", Unknown)]), pod("B", &[("c1", Exited)])]
+}
+
+fn second_view() -> Vec<RuntimePod> {
+    vec![pod("A", &[("c2", Exited), ("c3", Running)]), pod("B", &[("c4", Running)])]
+}
+
+fn told_of_second_view() -> Vec<Told> {
+    vec![
+        told(Removed, "A", "c1"),
+        told(Died, "A", "c2"),
+        told(Started, "A", "c3"),
+        told(Removed, "B", "c1"),
+        told(Started, "B", "c4"),
+    ]
+}
+
+#[test]
+fn scenarios_1_to_3_changes_become_events_once() {
+    let mut pleg = Harness::new();
+    assert_eq!(
+        pleg.relist(first_view()),
+        [told(Died, "A", "c1"), told(Started, "A", "c2"), told(Died, "B", "c1")],
+        "c3 is unknown and tells nothing; c1 of A and c1 of B are two things"
+    );
+    assert_eq!(pleg.relist(first_view()), []);
+    assert_eq!(pleg.relist(second_view()), told_of_second_view());
+}
+
+/// Scenario 4 has a full channel lose the fifth event. Here nothing can be full: a subscriber that reads nothing
+/// still gets all five.
+#[test]
+fn scenario_4_a_reader_that_is_behind_loses_nothing() {
+    let mut pleg = Harness::new();
+    pleg.relist(first_view());
+    let feed = crate::feed::Feed::default();
+    let mut reader = feed.subscribe();
+    pleg.relist(first_view());
+    pleg.start_list();
+    pleg.answer_list(second_view());
+    pleg.answer_inspections();
+    for event in std::mem::take(&mut pleg.told) {
+        feed.tell(event);
+    }
+    assert_eq!(std::iter::from_fn(|| reader.try_next()).count(), 5);
+}
+
+#[test]
+fn scenario_5_what_vanishes_from_a_pod_died_and_was_removed() {
+    for lists in [1, 3] {
+        let mut pleg = Harness::new();
+        for _ in 0..lists {
+            pleg.relist(vec![pod("A", &[("c1", Running), ("c2", Running), ("c3", Exited)])]);
+        }
+        assert_eq!(
+            pleg.relist(vec![pod("A", &[("c1", Running)])]),
+            [told(Died, "A", "c2"), told(Removed, "A", "c2"), told(Removed, "A", "c3")]
+        );
+    }
+}
+
+#[test]
+fn scenario_6_a_pod_that_vanishes_died_and_was_removed() {
+    for lists in [1, 3] {
+        let mut pleg = Harness::new();
+        for _ in 0..lists {
+            pleg.relist(vec![pod("A", &[("c2", Running)])]);
+        }
+        assert_eq!(pleg.relist(vec![]), [told(Died, "A", "c2"), told(Removed, "A", "c2")]);
+        assert_eq!(pleg.relist(vec![]), []);
+        assert_eq!(pleg.core.pod_count(), 0);
+    }
+}
+
+#[test]
+fn scenario_7_a_failed_inspection_is_made_again_and_its_error_is_seen() {
+    let view = || vec![pod("1", &[("c1", Running)]), pod("2", &[("c2", Running)])];
+    let mut pleg = Harness::new();
+    pleg.failing.insert("2".into());
+    assert_eq!(pleg.relist(view()), [told(Started, "1", "c1")]);
+    assert!(pleg.cached("2").is_err());
+    pleg.take_inspected();
+
+    pleg.failing.clear();
+    assert_eq!(pleg.relist(view()), [told(Started, "2", "c2")]);
+    assert_eq!(pleg.take_inspected(), ["2"], "pod 1 did not change");
+    assert_eq!(pleg.cached("2").expect("inspected").containers.len(), 1);
+}
+
+#[test]
+fn scenario_8_a_pod_that_is_gone_has_only_its_id() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("c", Running)])]);
+    pleg.relist(vec![]);
+    assert_eq!(pleg.cached("A").as_deref(), Ok(&PodStatus::unknown_to_runtime("A")));
+}
+
+#[test]
+fn scenario_9_health_follows_the_last_good_list() {
+    let mut pleg = Harness::new();
+    let health = |pleg: &mut Harness| {
+        let now = pleg.now().stamp;
+        Health::assess(pleg.core.list_facts(), Vec::new(), &[], Config::default().relist_threshold, now)
+    };
+    assert!(!health(&mut pleg).healthy);
+    pleg.pass(Duration::from_secs(600));
+    assert!(!health(&mut pleg).healthy);
+    pleg.relist(vec![]);
+    pleg.pass(Duration::from_secs(60));
+    assert!(health(&mut pleg).healthy);
+    pleg.pass(Duration::from_secs(180));
+    assert!(!health(&mut pleg).healthy);
+}
+
+/// Scenario 10, row by row: what was asked, what the inspection answers, whether the pod is still there; and whether
+/// it is inspected, whether the wish stays, what is told.
+#[test]
+fn scenario_10_reinspection() {
+    struct Row {
+        name: &'static str,
+        asked: usize,
+        fails: bool,
+        vanishes: bool,
+        inspected: bool,
+        still_asked: bool,
+        told: bool,
+    }
+    let rows = [
+        Row {
+            name: "asked",
+            asked: 1,
+            fails: false,
+            vanishes: false,
+            inspected: true,
+            still_asked: false,
+            told: true,
+        },
+        Row {
+            name: "fails",
+            asked: 1,
+            fails: true,
+            vanishes: false,
+            inspected: true,
+            still_asked: true,
+            told: false,
+        },
+        Row {
+            name: "twice",
+            asked: 2,
+            fails: false,
+            vanishes: false,
+            inspected: true,
+            still_asked: false,
+            told: true,
+        },
+        Row {
+            name: "not asked",
+            asked: 0,
+            fails: false,
+            vanishes: false,
+            inspected: false,
+            still_asked: false,
+            told: false,
+        },
+        Row {
+            name: "vanishes",
+            asked: 1,
+            fails: false,
+            vanishes: true,
+            inspected: false,
+            still_asked: false,
+            told: true,
+        },
+    ];
+    for row in rows {
+        let view = || vec![pod("A", &[])];
+        let mut pleg = Harness::new();
+        pleg.relist(view());
+        pleg.take_inspected();
+        for _ in 0..row.asked {
+            let at = pleg.now().stamp;
+            pleg.step(Input::Reinspect { pod: "A".into(), at });
+        }
+        if row.fails {
+            pleg.failing.insert("A".into());
+        }
+        let heard = pleg.relist(if row.vanishes { vec![] } else { view() });
+        let expected: Vec<Told> = if row.told { vec![told(PodSync, "A", "")] } else { vec![] };
+        assert_eq!(heard, expected, "{}", row.name);
+        assert_eq!(pleg.take_inspected().len(), usize::from(row.inspected), "{}", row.name);
+        assert_eq!(pleg.cached("A").is_err(), row.fails, "{}", row.name);
+        if row.vanishes {
+            assert_eq!(pleg.cached("A").as_deref(), Ok(&PodStatus::unknown_to_runtime("A")), "{}", row.name);
+            continue;
+        }
+        pleg.failing.clear();
+        let again = pleg.relist(view());
+        assert_eq!(
+            !again.is_empty(),
+            row.still_asked,
+            "{}: the wish is kept until it is fulfilled",
+            row.name
+        );
+    }
+}
+
+#[test]
+fn a_reinspection_asked_for_before_the_pod_exists_waits_for_it() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![]);
+    let at = pleg.now().stamp;
+    pleg.step(Input::Reinspect { pod: "A".into(), at });
+    assert_eq!(pleg.relist(vec![]), []);
+    assert_eq!(pleg.relist(vec![pod("A", &[("c", Running)])]), [told(Started, "A", "c")]);
+    pleg.take_inspected();
+    pleg.relist(vec![pod("A", &[("c", Running)])]);
+    assert!(pleg.take_inspected().is_empty(), "the first inspection fulfilled the wish");
+}
+
+#[test]
+fn a_reinspection_that_finds_only_a_silent_change_is_still_answered() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("c", Running)])]);
+    let at = pleg.now().stamp;
+    pleg.step(Input::Reinspect { pod: "A".into(), at });
+    assert_eq!(pleg.relist(vec![pod("A", &[("c", Unknown)])]), [told(PodSync, "A", "")]);
+}
+
+#[test]
+fn scenario_11_sandboxes_are_told_like_containers() {
+    let mut pleg = Harness::new();
+    let unknown = SandboxState::Unknown;
+    let first = vec![
+        sandboxes("A", &[("c1", NotReady), ("c2", Ready), ("c3", unknown)]),
+        sandboxes("B", &[("c1", NotReady)]),
+    ];
+    let second = vec![sandboxes("A", &[("c2", NotReady), ("c3", Ready)]), sandboxes("B", &[("c4", Ready)])];
+    assert_eq!(
+        pleg.relist(first.clone()),
+        [told(Died, "A", "c1"), told(Started, "A", "c2"), told(Died, "B", "c1")]
+    );
+    assert_eq!(pleg.relist(first), []);
+    assert_eq!(pleg.relist(second), told_of_second_view());
+}
+
+#[test]
+fn scenario_12_a_stopped_pod_keeps_its_addresses() {
+    let one = ["192.168.1.5"].map(|ip| ip.parse().expect("an address"));
+    let two = ["192.168.1.5", "2000::"].map(|ip| ip.parse().expect("an address"));
+    for ips in [one.to_vec(), two.to_vec()] {
+        let mut pleg = Harness::new();
+        pleg.ips.insert("A".into(), ips.clone());
+        pleg.relist(vec![sandboxes("A", &[("s", Ready)])]);
+        pleg.ips.clear();
+        assert_eq!(pleg.relist(vec![sandboxes("A", &[("s", NotReady)])]), [told(Died, "A", "s")]);
+        assert_eq!(pleg.cached("A").expect("inspected").ips, ips);
+    }
+}
+
+/// The table of address preservation: what the new inspection found, what was known, whether a sandbox is ready.
+#[test]
+fn addresses_are_kept_only_while_no_sandbox_is_ready() {
+    let old: std::net::IpAddr = "10.0.0.1".parse().expect("an address");
+    let new: std::net::IpAddr = "10.0.0.2".parse().expect("an address");
+    let rows = [
+        (vec![new], vec![old], true, vec![new]),
+        (vec![new], vec![old], false, vec![new]),
+        (vec![], vec![], true, vec![]),
+        (vec![], vec![], false, vec![]),
+        (vec![], vec![old], true, vec![]),
+        (vec![], vec![old], false, vec![old]),
+    ];
+    for (found, known, is_ready, expected) in rows {
+        let mut pleg = Harness::new();
+        pleg.ips.insert("A".into(), known.clone());
+        pleg.relist(vec![sandboxes("A", &[("s1", Ready)])]);
+        pleg.ips.insert("A".into(), found.clone());
+        let second = if is_ready { ("s2", Ready) } else { ("s2", NotReady) };
+        pleg.relist(vec![sandboxes("A", &[second])]);
+        assert_eq!(pleg.cached("A").expect("inspected").ips, expected, "{found:?} {known:?} {is_ready}");
+    }
+}
+
+#[test]
+fn scenario_13_gauges_count_what_the_list_shows_and_fall_back_to_zero() {
+    let mut a = pod("A", &[("c1", Running), ("c2", Unknown), ("c3", Unknown)]);
+    a.sandboxes = vec![sandbox("s1", Ready), sandbox("s2", Ready), sandbox("s3", SandboxState::Unknown)];
+    let mut b = pod("B", &[("c4", Exited)]);
+    b.sandboxes = vec![sandbox("s4", Ready), sandbox("s5", NotReady)];
+    let mut pleg = Harness::new();
+    pleg.relist(vec![a, b]);
+    let counted = |pleg: &Harness| {
+        pleg.measured.iter().rev().find(|measure| matches!(measure, Measure::Running { .. })).copied()
+    };
+    assert_eq!(counted(&pleg), Some(Measure::Running { pods: 2, containers: [0, 1, 1, 2] }));
+    pleg.relist(vec![]);
+    assert_eq!(counted(&pleg), Some(Measure::Running { pods: 0, containers: [0; 4] }));
+}
+
+/// Scenario 14 with the waiters made explicit: a waiter is released if and only if something was asked after the
+/// moment it waits for.
+#[test]
+fn scenario_14_a_look_serves_one_pod_and_a_list_serves_all() {
+    let view = || vec![pod("1", &[("c1", Running)]), pod("2", &[("c2", Running)])];
+    let mut pleg = Harness::new();
+    pleg.relist(view());
+    pleg.take_inspected();
+    let is_newer = |pleg: &Harness, uid: &str, than: Stamp| {
+        futures_ready(pleg.cache.reader().newer_than(&uid.into(), than))
+    };
+
+    let acted = pleg.now().stamp;
+    assert!(!is_newer(&pleg, "1", acted) && !is_newer(&pleg, "2", acted));
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "1".into(), at });
+    assert_eq!(pleg.looking_at(), ["1".into()]);
+    pleg.answer_look("1", Some(pod("1", &[("c1", Exited)])));
+    pleg.answer_inspections();
+    assert_eq!(pleg.take_inspected(), ["1"]);
+    assert!(is_newer(&pleg, "1", acted), "served by the look");
+    assert!(!is_newer(&pleg, "2", acted), "nobody looked at pod 2");
+
+    let acted = pleg.now().stamp;
+    let at = pleg.now().stamp;
+    pleg.pass(Duration::from_secs(2));
+    pleg.step(Input::Nudge { pod: "2".into(), at });
+    assert!(pleg.is_listing() && pleg.looking_at().is_empty(), "a full list is due and serves the wish");
+    let cached_before = pleg.cached("1");
+    pleg.answer_list(vec![pod("1", &[("c1", Exited)]), pod("2", &[("c2", Exited)])]);
+    pleg.answer_inspections();
+    assert_eq!(pleg.take_inspected(), ["2"]);
+    assert!(is_newer(&pleg, "1", acted) && is_newer(&pleg, "2", acted));
+    assert_eq!(pleg.cached("1"), cached_before);
+
+    pleg.step(Input::Nudge { pod: "2".into(), at });
+    assert!(pleg.looking_at().is_empty(), "a wish older than the last list has been fulfilled");
+
+    let at = pleg.now().stamp;
+    pleg.step(Input::Reinspect { pod: "1".into(), at });
+    pleg.pass(Duration::from_secs(2));
+    pleg.step(Input::Nudge { pod: "1".into(), at });
+    pleg.answer_list(vec![pod("1", &[("c1", Exited)]), pod("2", &[("c2", Exited)])]);
+    pleg.answer_inspections();
+    assert_eq!(pleg.take_inspected(), ["1"]);
+}
+
+fn futures_ready<F: Future>(future: F) -> bool {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    std::pin::pin!(future).poll(&mut context).is_ready()
+}
+
+#[test]
+fn a_look_before_the_first_list_is_served() {
+    let mut pleg = Harness::new();
+    pleg.fail_list();
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    pleg.answer_look("A", Some(pod("A", &[("c", Running)])));
+    pleg.answer_inspections();
+    assert_eq!(pleg.take_told(), [told(Started, "A", "c")]);
+}
+
+#[test]
+fn a_look_that_finds_a_known_pod_gone_tells_its_end() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("c", Running)])]);
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    pleg.answer_look("A", None);
+    assert_eq!(pleg.take_told(), [told(Died, "A", "c"), told(Removed, "A", "c")]);
+    assert!(futures_ready(pleg.cache.reader().newer_than(&"A".into(), at)), "its absence is news too");
+}
+
+#[test]
+fn a_look_for_a_pod_that_nobody_knows_leads_to_a_full_list() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![]);
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    pleg.answer_look("A", None);
+    assert!(pleg.is_listing());
+}
+
+#[test]
+fn a_pod_that_no_filter_finds_is_looked_at_by_a_full_list() {
+    let mut by_hand = pod("A", &[("c", Running)]);
+    by_hand.selectable = false;
+    let mut pleg = Harness::new();
+    pleg.relist(vec![by_hand]);
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    assert!(pleg.is_listing() && pleg.looking_at().is_empty());
+}
+
+#[test]
+fn many_wishes_become_one_full_list() {
+    let mut pleg = Harness::with(Config { look_limit: 2, ..Config::default() });
+    pleg.relist(vec![pod("A", &[("c", Running)])]);
+    let at = pleg.start_list();
+    for uid in ["A", "B", "C"] {
+        pleg.step(Input::Nudge { pod: uid.into(), at: at.plus(Duration::from_nanos(50)) });
+    }
+    assert!(pleg.looking_at().is_empty(), "no look starts while all pods are listed");
+    pleg.answer_list(vec![pod("A", &[("c", Running)])]);
+    assert!(pleg.is_listing() && pleg.looking_at().is_empty());
+}
+
+#[test]
+fn a_full_list_supersedes_the_looks_under_way() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("c", Running)])]);
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    let late = pleg.now().stamp;
+    pleg.pass(Duration::from_secs(2));
+    pleg.tick();
+    pleg.answer_list(vec![]);
+    assert_eq!(pleg.take_told().len(), 2, "the list showed that it is gone");
+    let stale = Listing { pods: vec![pod("A", &[("c", Running)])], unreadable: 0, epoch: 1 };
+    pleg.step(Input::Looked { pod: "A".into(), asked: late, answer: Ok(stale) });
+    pleg.answer_inspections();
+    assert_eq!(pleg.take_told(), [], "nothing comes after Removed");
+}
+
+#[test]
+fn created_containers_tell_nothing_until_they_run() {
+    let mut pleg = Harness::new();
+    assert_eq!(pleg.relist(vec![pod("A", &[("c", Created)])]), []);
+    assert_eq!(pleg.take_inspected(), ["A"], "but they are in the cache");
+    assert_eq!(pleg.relist(vec![pod("A", &[("c", Unknown)])]), []);
+    assert!(pleg.take_inspected().is_empty(), "created and unknown are the same to a list");
+    assert_eq!(pleg.relist(vec![pod("A", &[("c", Running)])]), [told(Started, "A", "c")]);
+}
+
+#[test]
+fn an_exit_seen_by_an_inspection_is_told_with_its_code() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("c", Running)])]);
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c", Exited)])]);
+    pleg.answer_inspections();
+    let died = pleg.told.iter().find(|event| event.kind == Died).expect("it died");
+    assert_eq!(died.exit, Some(Exit { code: 7, reason: "Error".into(), oom_killed: false }));
+    assert_eq!(died.happened_at, Some(rubelet_model::UnixNanos(3)));
+}
+
+#[test]
+fn after_a_reconnect_removal_needs_two_lists() {
+    let mut pleg = Harness::new();
+    let view = || vec![pod("A", &[("a", Running)]), pod("B", &[("b1", Running), ("b2", Running)])];
+    pleg.relist(view());
+    pleg.epoch = 2;
+    assert_eq!(pleg.relist(vec![pod("B", &[("b1", Running)])]), [], "the first list proves nothing");
+    let acted = pleg.core.list_facts().last_success.expect("listed");
+    let before = Stamp::from_nanos(acted.as_nanos() - 1);
+    assert!(
+        !futures_ready(pleg.cache.reader().newer_than(&"A".into(), before)),
+        "nor does it vouch for what it lacks"
+    );
+    assert_eq!(pleg.relist(view()), [], "it was only slow to remember");
+    pleg.epoch = 3;
+    pleg.relist(vec![]);
+    assert_eq!(pleg.relist(vec![]).len(), 6, "two lists agree");
+}
+
+#[test]
+fn while_an_entry_cannot_be_read_nothing_is_taken_as_removed() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("a", Running)])]);
+    pleg.unreadable = 1;
+    for _ in 0..5 {
+        assert_eq!(pleg.relist(vec![]), []);
+    }
+    pleg.unreadable = 0;
+    assert_eq!(pleg.relist(vec![]).len(), 2);
+}
+
+#[test]
+fn a_list_that_fails_changes_nothing() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("a", Running)])]);
+    let as_of = pleg.cache.reader().as_of();
+    pleg.fail_list();
+    assert_eq!(pleg.take_told(), []);
+    assert_eq!(pleg.cache.reader().as_of(), as_of);
+    assert_eq!(pleg.core.pod_count(), 1);
+}
+
+#[test]
+fn running_pods_are_inspected_before_dead_ones() {
+    let mut pleg = Harness::with(Config { inspect_limit: 1, ..Config::default() });
+    pleg.relist(vec![
+        pod("a-dead", &[("1", Exited)]),
+        pod("b-dead", &[("2", Exited)]),
+        pod("c-alive", &[("3", Running)]),
+    ]);
+    assert_eq!(pleg.inspected[0].as_str(), "c-alive");
+}
+
+#[test]
+fn a_pod_that_cannot_be_inspected_holds_nobody_back() {
+    let hung: Vec<String> = (0..40).map(|number| format!("hung-{number:02}")).collect();
+    let view = |healthy: ContainerState| {
+        let mut pods: Vec<RuntimePod> = hung.iter().map(|uid| pod(uid, &[("c", Running)])).collect();
+        pods.push(pod("zz-healthy", &[("c", healthy)]));
+        pods
+    };
+    let mut pleg = Harness::new();
+    pleg.hanging = hung.iter().map(|uid| uid.as_str().into()).collect();
+    pleg.relist(view(Running));
+    pleg.pass(Duration::from_secs(1));
+    pleg.tick();
+    for _ in 0..3 {
+        pleg.answer_inspections();
+        pleg.pass(Duration::from_secs(1));
+        pleg.tick();
+    }
+    assert_eq!(pleg.take_told(), [told(Started, "zz-healthy", "c")], "forty hang, one is served");
+    if !pleg.is_listing() {
+        pleg.start_list();
+    }
+    let asked = pleg.now().stamp;
+    pleg.answer_list(view(Exited));
+    pleg.answer_inspections();
+    assert_eq!(pleg.take_told(), [told(Died, "zz-healthy", "c")]);
+    let facts = pleg.core.troubled_pods(asked);
+    assert_eq!(facts.len(), 40, "and all of the forty are named");
+
+    pleg.hanging.clear();
+    pleg.answer_inspections();
+    assert_eq!(pleg.take_told().len(), 40, "when they answer, their events follow");
+    let now = pleg.now().stamp;
+    assert!(pleg.core.troubled_pods(now).is_empty());
+}
+
+#[test]
+fn an_interrupted_pleg_goes_on_where_it_was() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("a", Running)])]);
+    pleg.hanging.insert("A".into());
+    pleg.relist(vec![pod("A", &[("a", Exited)])]);
+    pleg.step(Input::Interrupted);
+    pleg.forget_calls();
+    pleg.hanging.clear();
+    assert_eq!(pleg.relist(vec![pod("A", &[("a", Exited)])]), [told(Died, "A", "a")]);
+}
