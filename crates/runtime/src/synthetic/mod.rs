@@ -1,1 +1,54 @@
-//! Virtual pods with seeded faults.
+//! A CRI v1 runtime with thousands of virtual pods and no process, for tests and benchmarks.
+//!
+//! - [`World`]: the virtual node, a plain value that a test changes step by step;
+//! - [`SyntheticRuntime`]: a server over it, on a unix socket; its [`Handle`] drives the world, programs
+//!   [faults](Faults), and knows every [call](Calls) that was made;
+//! - [`Profile`]: which real runtime's manners it has.
+//!
+//! Everything random comes from one seed, and the same seed gives the same run. Time is tokio's, so
+//! that delays work on a paused clock; the wall clock of the world is its own.
+//!
+//! ```
+//! use rubelet_runtime::synthetic::{Op, Profile, SyntheticRuntime};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! # let directory = tempfile::tempdir()?;
+//! # let socket = directory.path().join("cri.sock");
+//! let runtime = SyntheticRuntime::new(Profile::Ctd2).seed(7).serve(&socket).await?;
+//! let container = runtime.world(|world| {
+//!     let pod = world.add_pod("default/web");
+//!     world.run(&pod.sandbox, "nginx")
+//! });
+//! let stuck = runtime.faults().on(Op::ContainerStatus).container(&container).hang();
+//! // … let something look at the runtime …
+//! stuck.release();
+//! runtime.calls().assert_read_only();
+//! # Ok(())
+//! # }
+//! ```
+
+mod calls;
+mod faults;
+mod forever;
+mod op;
+mod profile;
+mod seed;
+mod server;
+mod target;
+mod world;
+
+pub use calls::{Call, Calls, Count, Pending};
+pub use faults::{Fault, FaultBuilder, Faults};
+pub use forever::{Config, Population, serve_forever};
+pub use op::Op;
+pub use profile::{
+    Delivery, EventContainers, EventSupport, ExecTimeout, FailedStart, NameTaken, NotReadyYet, Profile,
+    Quirks, SandboxDeleted,
+};
+pub use rubelet_model::{ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
+pub use server::{Handle, SyntheticRuntime};
+pub use target::Target;
+pub use world::{
+    Change, Container, ContainerSpec, CriEvent, EventKind, Exit, NewPod, PodSpec, Sandbox, What, World,
+};

@@ -1,0 +1,123 @@
+//! One programmed fault: whom it hits, when, and what it does.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tonic::{Code, Status};
+
+use super::super::op::Op;
+use super::super::seed::Seed;
+use super::super::target::Target;
+use super::Progress;
+
+/// When in the life of a call a fault hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    Before,
+    After,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    Delay(Duration, Duration),
+    Hang,
+    Fail(Code, String),
+}
+
+/// What a call has to go through.
+pub(super) enum Step {
+    Delay(Duration),
+    Hang(watch::Sender<Progress>),
+    Fail(Status),
+}
+
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) number: u64,
+    ops: Vec<Op>,
+    /// What is `None` here is anyone.
+    pub(super) about: Target,
+    pub(super) skip: u64,
+    /// Hits that are left; `None` for no limit.
+    pub(super) left: Option<u64>,
+    pub(super) probability: f64,
+    pub(super) moment: Moment,
+    pub(super) action: Action,
+    pub(super) progress: watch::Sender<Progress>,
+    /// How often each call of each target was looked at: the name of the next decision of chance.
+    seen: HashMap<(Op, Target), u64>,
+}
+
+impl Rule {
+    pub(super) fn new(ops: &[Op]) -> Self {
+        Self {
+            number: 0,
+            ops: ops.to_vec(),
+            about: Target::NODE,
+            skip: 0,
+            left: None,
+            probability: 1.0,
+            moment: Moment::Before,
+            action: Action::Hang,
+            progress: watch::Sender::new(Progress::default()),
+            seen: HashMap::new(),
+        }
+    }
+
+    pub(super) fn is_used_up(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    /// What it does to this call, if anything.
+    pub(super) fn step(&mut self, seed: Seed, op: Op, target: &Target, moment: Moment) -> Option<Step> {
+        if self.moment != moment {
+            return None;
+        }
+        let nth = self.hit(seed, op, target)?;
+        Some(match &self.action {
+            Action::Delay(least, most) if least == most => Step::Delay(*least),
+            Action::Delay(least, most) => {
+                let mut rng = seed.rng("delay", &self.name_of(op, target), nth);
+                Step::Delay(*least + (*most - *least).mul_f64(rng.f64()))
+            }
+            Action::Hang => Step::Hang(self.progress.clone()),
+            Action::Fail(code, text) => Step::Fail(Status::new(*code, text.clone())),
+        })
+    }
+
+    /// Whether it hits, and how many-th time it was asked about this call and target.
+    fn hit(&mut self, seed: Seed, op: Op, target: &Target) -> Option<u64> {
+        if self.is_used_up() || !self.ops.contains(&op) || !self.is_about(target) {
+            return None;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return None;
+        }
+        let nth = self.seen.entry((op, target.clone())).or_default();
+        *nth += 1;
+        let nth = *nth;
+        if !seed.happens(self.probability, "fault", &self.name_of(op, target), nth) {
+            return None;
+        }
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+        }
+        self.progress.send_modify(|progress| progress.hits += 1);
+        Some(nth)
+    }
+
+    fn is_about(&self, target: &Target) -> bool {
+        fn agrees<T: PartialEq>(wanted: Option<&T>, found: Option<&T>) -> bool {
+            wanted.is_none() || wanted == found
+        }
+        agrees(self.about.pod.as_ref(), target.pod.as_ref())
+            && agrees(self.about.sandbox.as_ref(), target.sandbox.as_ref())
+            && agrees(self.about.container.as_ref(), target.container.as_ref())
+    }
+
+    fn name_of(&self, op: Op, target: &Target) -> String {
+        format!("{} {op} {target}", self.number)
+    }
+}

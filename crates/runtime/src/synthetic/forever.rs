@@ -1,0 +1,88 @@
+//! A synthetic runtime in a process of its own, for benchmarks.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::PathBuf;
+
+use super::profile::Profile;
+use super::server::SyntheticRuntime;
+use super::world::{ContainerSpec, PodSpec, World};
+
+/// What [`serve_forever`] serves.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen.
+    pub socket: PathBuf,
+    /// Which runtime to behave like.
+    pub profile: Profile,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// What is on the node.
+    pub population: Population,
+    /// Entries a message of the streaming lists; `None` for a runtime that does not have them.
+    pub streaming_lists: Option<usize>,
+}
+
+impl Config {
+    /// An empty containerd 2.x on this socket.
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Self {
+            socket: socket.into(),
+            profile: Profile::default(),
+            seed: 0,
+            population: Population::default(),
+            streaming_lists: None,
+        }
+    }
+}
+
+/// Pods of one kind, many of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Population {
+    /// How many pods, each with one sandbox.
+    pub pods: usize,
+    /// Containers that run, in each pod.
+    pub running: usize,
+    /// Containers that have exited, in each pod.
+    pub exited: usize,
+}
+
+impl World {
+    /// Adds pods with names of a usual length, quietly: they were there before anyone looked.
+    pub fn populate(&mut self, population: Population) {
+        self.quietly(|world| {
+            for n in 0..population.pods {
+                let deployment = n / 10;
+                let name = format!("deployment-{deployment:04}-7db6d8ff4d-{n:05x}");
+                let mut pod = PodSpec::new(format!("team-{:03}", n % 100), name)
+                    .label("app.kubernetes.io/name", format!("deployment-{deployment:04}"))
+                    .label("pod-template-hash", "7db6d8ff4d");
+                for k in 0..population.running {
+                    pod = pod.container(format!("container-{k}"));
+                }
+                for k in 0..population.exited {
+                    pod = pod.container(ContainerSpec::new(format!("init-{k}")).exited(0));
+                }
+                world.add_pod(pod);
+            }
+        });
+    }
+}
+
+/// Serves until the process ends. Returns only if it cannot begin.
+///
+/// It is ready when the socket accepts connections: everything in it is there by then.
+///
+/// # Errors
+/// If the socket cannot be made.
+pub fn serve_forever(config: Config) -> io::Result<Infallible> {
+    let Config { socket, profile, seed, population, streaming_lists } = config;
+    let mut runtime = SyntheticRuntime::new(profile).seed(seed).populate(population);
+    if let Some(batch) = streaming_lists {
+        runtime = runtime.streaming_lists(batch);
+    }
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let _serving = runtime.serve(socket).await?;
+        std::future::pending().await
+    })
+}

@@ -1,0 +1,284 @@
+//! Which runtime is played: five profiles, each a set of quirks that real runtimes were seen to have.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A real runtime to behave like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Profile {
+    /// containerd 1.6: no container events at all.
+    Ctd16,
+    /// containerd 1.7: events from one shared queue, whose readers take them from each other.
+    Ctd17,
+    /// containerd 2.x: events for everyone, but a reader that stalls blocks the runtime.
+    #[default]
+    Ctd2,
+    /// CRI-O as installed: the event stream opens, and ends at once without an error.
+    CrioOff,
+    /// CRI-O with `enable_pod_events`.
+    CrioOn,
+}
+
+impl Profile {
+    /// Every profile.
+    pub const ALL: [Self; 5] = [Self::Ctd16, Self::Ctd17, Self::Ctd2, Self::CrioOff, Self::CrioOn];
+
+    /// Its name on command lines and in test output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ctd16 => "ctd16",
+            Self::Ctd17 => "ctd17",
+            Self::Ctd2 => "ctd2",
+            Self::CrioOff => "crio-off",
+            Self::CrioOn => "crio-on",
+        }
+    }
+
+    /// What it does in detail. A test may change single quirks before it serves them.
+    #[must_use]
+    pub fn quirks(self) -> Quirks {
+        match self {
+            Self::Ctd16 => Quirks {
+                runtime_version: "1.6.39",
+                events: EventSupport::Unimplemented,
+                status_has_user: false,
+                has_runtime_config: false,
+                initializing: NotReadyYet::Unknown,
+                ..Quirks::containerd()
+            },
+            Self::Ctd17 => Quirks {
+                runtime_version: "v1.7.34",
+                events: EventSupport::Stream(Delivery::Shared { capacity: 1000 }),
+                sandbox_deleted: SandboxDeleted::WithoutStatus,
+                status_has_user: false,
+                has_runtime_config: false,
+                initializing: NotReadyYet::Unknown,
+                ..Quirks::containerd()
+            },
+            Self::Ctd2 => Quirks::containerd(),
+            Self::CrioOff => Quirks {
+                events: EventSupport::EndsAtOnce,
+                sandbox_status_has_containers: false,
+                ..Quirks::crio()
+            },
+            Self::CrioOn => Quirks::crio(),
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|profile| profile.name() == text).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            format!("unknown runtime profile {text:?}; known are {known}")
+        })
+    }
+}
+
+/// How a runtime differs from the others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quirks {
+    /// Its name in `Version`.
+    pub runtime_name: &'static str,
+    /// Its version in `Version`.
+    pub runtime_version: &'static str,
+    /// What `GetContainerEvents` does.
+    pub events: EventSupport,
+    /// Whether `RunPodSandbox` announces CREATED before STARTED.
+    pub sandbox_created_event: bool,
+    /// How the removal of a sandbox is announced.
+    pub sandbox_deleted: SandboxDeleted,
+    /// Whether containers that go away with their sandbox are announced.
+    pub deleted_with_sandbox_events: bool,
+    /// Which containers an event tells about.
+    pub event_containers: EventContainers,
+    /// What is left of a container that could not be started.
+    pub failed_start: FailedStart,
+    /// How an `ExecSync` that ran out of time is answered.
+    pub exec_timeout: ExecTimeout,
+    /// What a second creation under the same name and attempt gets.
+    pub name_taken: NameTaken,
+    /// What calls get while the runtime starts.
+    pub initializing: NotReadyYet,
+    /// Whether `PodSandboxStatus` also carries the containers and a timestamp.
+    pub sandbox_status_has_containers: bool,
+    /// Whether `ContainerStatus` tells the user that the container runs as.
+    pub status_has_user: bool,
+    /// Whether `RuntimeConfig` exists, and answers.
+    pub has_runtime_config: bool,
+    /// Whether cgroups are managed through systemd, as `RuntimeConfig` tells.
+    pub systemd_cgroups: bool,
+    /// Entries a message of the streaming lists; `None` when the runtime does not have them.
+    pub stream_lists: Option<usize>,
+    /// The largest message that it sends or takes, in bytes.
+    pub max_message_bytes: usize,
+}
+
+impl Quirks {
+    /// How many entries newer releases put in one message of a streaming list.
+    pub const CONTAINERD_STREAM_BATCH: usize = 5000;
+    /// The same for CRI-O.
+    pub const CRIO_STREAM_BATCH: usize = 3000;
+
+    fn containerd() -> Self {
+        Self {
+            runtime_name: "containerd",
+            runtime_version: "v2.3.4",
+            events: EventSupport::Stream(Delivery::Blocking { buffer: 100 }),
+            sandbox_created_event: true,
+            sandbox_deleted: SandboxDeleted::BeforeItIsGone,
+            deleted_with_sandbox_events: true,
+            event_containers: EventContainers::OfSandbox,
+            failed_start: FailedStart::Exits,
+            exec_timeout: ExecTimeout::DeadlineExceeded,
+            name_taken: NameTaken::Reserved,
+            initializing: NotReadyYet::Unavailable,
+            sandbox_status_has_containers: false,
+            status_has_user: true,
+            has_runtime_config: true,
+            systemd_cgroups: false,
+            stream_lists: None,
+            max_message_bytes: 16 << 20,
+        }
+    }
+
+    fn crio() -> Self {
+        Self {
+            runtime_name: "cri-o",
+            runtime_version: "1.35.0",
+            events: EventSupport::Stream(Delivery::Broadcast { capacity: 1000 }),
+            sandbox_created_event: false,
+            sandbox_deleted: SandboxDeleted::Never,
+            deleted_with_sandbox_events: false,
+            event_containers: EventContainers::OfPodLabel,
+            failed_start: FailedStart::Vanishes,
+            exec_timeout: ExecTimeout::MinusOne,
+            name_taken: NameTaken::HandedOver,
+            initializing: NotReadyYet::Unavailable,
+            sandbox_status_has_containers: true,
+            status_has_user: true,
+            has_runtime_config: true,
+            systemd_cgroups: true,
+            stream_lists: None,
+            max_message_bytes: 80 << 20,
+        }
+    }
+
+    /// Whether this is one of the containerds.
+    #[must_use]
+    pub fn is_containerd(&self) -> bool {
+        self.runtime_name == "containerd"
+    }
+}
+
+/// What `GetContainerEvents` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventSupport {
+    /// `Unimplemented`.
+    Unimplemented,
+    /// A clean end of stream, before any event: switched off.
+    EndsAtOnce,
+    /// A stream.
+    Stream(Delivery),
+}
+
+/// How events reach those who read them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// One queue for all readers: each event reaches one of them. When it is full, the newest is dropped.
+    /// What was queued while nobody read is replayed to the first reader.
+    Shared {
+        /// Events that the queue holds.
+        capacity: usize,
+    },
+    /// Every reader gets every event through a buffer of its own, and a full buffer blocks whoever
+    /// publishes. Events of the last five minutes that nobody read are replayed to the first reader.
+    Blocking {
+        /// Events in each reader's buffer.
+        buffer: usize,
+    },
+    /// Every reader gets every event, one reader after another; while one stalls, events queue up, and
+    /// are dropped when the queue is full. Nothing is kept for later, except before the first reader ever.
+    Broadcast {
+        /// Events that the queue holds.
+        capacity: usize,
+    },
+}
+
+/// How the removal of a sandbox is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SandboxDeleted {
+    /// After the fact, and without a sandbox status: the event does not say which pod it was.
+    WithoutStatus,
+    /// While the sandbox is still listed, with a status whose `created_at` is the year 1754.
+    BeforeItIsGone,
+    /// Not at all.
+    Never,
+}
+
+/// Which containers an event tells about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventContainers {
+    /// Those of the same sandbox.
+    OfSandbox,
+    /// Those of every sandbox of the pod, by the label of its UID; none for a pod without that label.
+    OfPodLabel,
+}
+
+/// What is left of a container that could not be started. Neither is announced by an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedStart {
+    /// It has exited with code 128 and reason `StartError`.
+    Exits,
+    /// It is gone.
+    Vanishes,
+}
+
+/// How an `ExecSync` that ran out of time is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecTimeout {
+    /// As an error of the call.
+    DeadlineExceeded,
+    /// As an exit code of -1 and a sentence on stderr.
+    MinusOne,
+}
+
+/// What a second creation under the same name and attempt gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameTaken {
+    /// An error: the name is reserved.
+    Reserved,
+    /// The first one, if its creator never got the answer; else an error.
+    HandedOver,
+}
+
+/// What calls get while the runtime starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotReadyYet {
+    /// `Unknown`.
+    Unknown,
+    /// `Unavailable`.
+    Unavailable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.name().parse::<Profile>(), Ok(profile));
+        }
+        assert!("docker".parse::<Profile>().unwrap_err().contains("ctd17"));
+    }
+}

@@ -1,0 +1,104 @@
+//! A virtual container.
+
+use std::cell::OnceCell;
+
+use bytes::Bytes;
+use rubelet_cri::v1;
+use rubelet_model::{ContainerId, ContainerState, SandboxId};
+
+/// A virtual container.
+#[derive(Debug)]
+pub struct Container {
+    pub(super) id: ContainerId,
+    pub(super) sandbox: SandboxId,
+    pub(super) config: v1::ContainerConfig,
+    pub(super) state: ContainerState,
+    pub(super) created_at: i64,
+    pub(super) started_at: i64,
+    pub(super) finished_at: i64,
+    pub(super) exit_code: i32,
+    pub(super) reason: String,
+    pub(super) message: String,
+    /// Its log file; the sandbox's log directory is part of it.
+    pub(super) log_path: String,
+    /// Its entry in a list, encoded; empty after a change until someone lists.
+    pub(super) entry: OnceCell<Bytes>,
+}
+
+impl Container {
+    pub(super) fn new(
+        id: ContainerId,
+        sandbox: SandboxId,
+        config: v1::ContainerConfig,
+        log_path: String,
+        created_at: i64,
+    ) -> Self {
+        Self {
+            id,
+            sandbox,
+            config,
+            state: ContainerState::Created,
+            created_at,
+            started_at: 0,
+            finished_at: 0,
+            exit_code: 0,
+            reason: String::new(),
+            message: String::new(),
+            log_path,
+            entry: OnceCell::new(),
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &ContainerId {
+        &self.id
+    }
+
+    /// The sandbox it belongs to.
+    #[must_use]
+    pub fn sandbox(&self) -> &SandboxId {
+        &self.sandbox
+    }
+
+    /// What it was made from.
+    #[must_use]
+    pub fn config(&self) -> &v1::ContainerConfig {
+        &self.config
+    }
+
+    /// Its name in the pod.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.config.metadata.as_ref().map_or("", |metadata| &metadata.name)
+    }
+
+    /// How many containers of its name the pod had before it.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.config.metadata.as_ref().map_or(0, |metadata| metadata.attempt)
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> ContainerState {
+        self.state
+    }
+
+    /// Its exit code; 0 before it exited.
+    #[must_use]
+    pub fn exit_code(&self) -> i32 {
+        self.exit_code
+    }
+
+    /// Why it is in this state, as a status call tells it.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        // Runtimes fill an empty reason when they are asked, not when the container exits.
+        match self.state {
+            ContainerState::Exited if self.reason.is_empty() && self.exit_code == 0 => "Completed",
+            ContainerState::Exited if self.reason.is_empty() => "Error",
+            _ => &self.reason,
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Changes of containers.
+
+use rubelet_cri::v1;
+use rubelet_model::{ContainerId, ContainerState, SandboxId};
+
+use super::super::profile::FailedStart;
+use super::change::{Exit, What};
+use super::event::EventKind;
+use super::kubelet::ContainerSpec;
+use super::{Container, World};
+
+impl World {
+    /// A new container in a sandbox, not started yet. Its attempt is the next one of that name in the pod.
+    ///
+    /// # Panics
+    /// If there is no such sandbox.
+    #[track_caller]
+    pub fn create(&mut self, sandbox: &SandboxId, spec: impl Into<ContainerSpec>) -> ContainerId {
+        let spec = spec.into();
+        let home = self.sandboxes.get(sandbox).unwrap_or_else(|| panic!("there is no sandbox {sandbox}"));
+        let attempt = spec.attempt.unwrap_or_else(|| {
+            self.sandboxes_of(&home.pod)
+                .flat_map(|sandbox| self.containers_of(&sandbox.id))
+                .filter(|container| container.name() == spec.name)
+                .map(|container| container.attempt() + 1)
+                .max()
+                .unwrap_or(0)
+        });
+        let config = spec.config(&home.config, attempt);
+        self.insert_container(sandbox, config)
+    }
+
+    /// A new container from the configuration of a request, in a sandbox that exists.
+    pub(crate) fn insert_container(
+        &mut self,
+        sandbox: &SandboxId,
+        config: v1::ContainerConfig,
+    ) -> ContainerId {
+        let now = self.tick();
+        let id = ContainerId::from(self.new_id());
+        let home = self.sandboxes.get_mut(sandbox).expect("the caller looked");
+        home.containers.push(id.clone());
+        let log_path = match (home.config.log_directory.as_str(), config.log_path.as_str()) {
+            ("", _) | (_, "") => String::new(),
+            (directory, file) => format!("{directory}/{file}"),
+        };
+        self.container_labels.insert(&config.labels, id.clone());
+        self.containers
+            .insert(id.clone(), Container::new(id.clone(), sandbox.clone(), config, log_path, now));
+        self.announce_container(EventKind::Created, &id, sandbox);
+        self.note_container(&id, What::Created, vec![EventKind::Created]);
+        id
+    }
+
+    /// Creates a container and starts it.
+    ///
+    /// # Panics
+    /// If there is no such sandbox.
+    #[track_caller]
+    pub fn run(&mut self, sandbox: &SandboxId, spec: impl Into<ContainerSpec>) -> ContainerId {
+        let id = self.create(sandbox, spec);
+        self.start(&id);
+        id
+    }
+
+    /// Starts a container.
+    ///
+    /// # Panics
+    /// If there is no such container, or if it was started before.
+    #[track_caller]
+    pub fn start(&mut self, id: &ContainerId) {
+        self.set_started(id);
+        let sandbox = self.containers[id].sandbox.clone();
+        self.announce_container(EventKind::Started, id, &sandbox);
+        self.note_container(id, What::Started, vec![EventKind::Started]);
+    }
+
+    /// Starts a container that is over at once. By the seed its STOPPED may come before its STARTED, and both
+    /// show it as exited.
+    ///
+    /// # Panics
+    /// If there is no such container, or if it was started before.
+    #[track_caller]
+    pub fn start_and_exit(&mut self, id: &ContainerId, exit: impl Into<Exit>) {
+        self.set_started(id);
+        self.note_container(id, What::Started, vec![EventKind::Started]);
+        self.set_exited(id, exit.into());
+        self.note_container(id, What::Stopped, vec![EventKind::Stopped]);
+        let sandbox = self.containers[id].sandbox.clone();
+        let mut kinds = [EventKind::Started, EventKind::Stopped];
+        if self.seed.rng("start race", id.as_str(), 0).bool() {
+            kinds.reverse();
+        }
+        for kind in kinds {
+            self.announce_container(kind, id, &sandbox);
+        }
+    }
+
+    /// The start of a container fails: it has exited, or is gone, as the played runtime does it. No event tells.
+    ///
+    /// # Panics
+    /// If there is no such container, or if it was started before.
+    #[track_caller]
+    pub fn fail_start(&mut self, id: &ContainerId, message: &str) {
+        self.expect_created(id);
+        match self.quirks.failed_start {
+            FailedStart::Exits => {
+                let exit = Exit::code(128).reason("StartError").message(message);
+                self.set_exited(id, exit);
+                self.note_container(id, What::Stopped, Vec::new());
+            }
+            FailedStart::Vanishes => self.vanish(id),
+        }
+    }
+
+    /// A container ends, with a code or an [`Exit`]. It was running, or the runtime had lost track of it.
+    ///
+    /// # Panics
+    /// If there is no such container, or if it is not running.
+    #[track_caller]
+    pub fn exit(&mut self, id: &ContainerId, exit: impl Into<Exit>) {
+        let state = self.expect_container(id).state;
+        assert!(
+            matches!(state, ContainerState::Running | ContainerState::Unknown),
+            "container {id} is {state}: it cannot exit"
+        );
+        self.set_exited(id, exit.into());
+        let sandbox = self.containers[id].sandbox.clone();
+        self.announce_container(EventKind::Stopped, id, &sandbox);
+        self.note_container(id, What::Stopped, vec![EventKind::Stopped]);
+    }
+
+    /// The kernel kills a container for want of memory.
+    ///
+    /// # Panics
+    /// If there is no such container, or if it is not running.
+    #[track_caller]
+    pub fn oom(&mut self, id: &ContainerId) {
+        self.exit(id, Exit::oom());
+    }
+
+    /// The runtime thinks again about how a container ended: an OOM kill found late, a spurious code
+    /// corrected. No event tells.
+    ///
+    /// # Panics
+    /// If there is no such container.
+    #[track_caller]
+    pub fn revise_exit(&mut self, id: &ContainerId, exit: impl Into<Exit>) {
+        let exit = exit.into();
+        self.tick();
+        self.change_container(id, |container| {
+            container.exit_code = exit.code;
+            container.reason = exit.reason;
+            container.message = exit.message;
+        });
+        self.note_container(id, What::Altered, Vec::new());
+    }
+
+    /// Removes a container; one that runs is killed first.
+    ///
+    /// # Panics
+    /// If there is no such container.
+    #[track_caller]
+    pub fn remove(&mut self, id: &ContainerId) {
+        let state = self.expect_container(id).state;
+        if matches!(state, ContainerState::Running | ContainerState::Unknown) {
+            self.exit(id, 137);
+        }
+        self.tick();
+        self.note_container(id, What::Removed, vec![EventKind::Deleted]);
+        let sandbox = self.drop_container(id);
+        self.announce_container(EventKind::Deleted, id, &sandbox);
+    }
+
+    /// A container is gone and no event tells, whatever it did: a record that the runtime lost.
+    ///
+    /// # Panics
+    /// If there is no such container.
+    #[track_caller]
+    pub fn vanish(&mut self, id: &ContainerId) {
+        self.expect_container(id);
+        self.tick();
+        self.note_container(id, What::Removed, Vec::new());
+        self.drop_container(id);
+    }
+
+    /// The runtime loses track of a container. No event tells.
+    ///
+    /// # Panics
+    /// If there is no such container.
+    #[track_caller]
+    pub fn set_unknown(&mut self, id: &ContainerId) {
+        self.force_state(id, ContainerState::Unknown);
+    }
+
+    /// Puts a container in a state, just so; its times, code and reason stay as they are. No event tells.
+    ///
+    /// # Panics
+    /// If there is no such container.
+    #[track_caller]
+    pub fn force_state(&mut self, id: &ContainerId, state: ContainerState) {
+        self.tick();
+        self.change_container(id, |container| container.state = state);
+        let what = match state {
+            ContainerState::Created => What::Created,
+            ContainerState::Running => What::Started,
+            ContainerState::Exited => What::Stopped,
+            ContainerState::Unknown => What::Unknown,
+        };
+        self.note_container(id, what, Vec::new());
+    }
+
+    #[track_caller]
+    fn set_started(&mut self, id: &ContainerId) {
+        self.expect_created(id);
+        let now = self.tick();
+        self.change_container(id, |container| {
+            container.state = ContainerState::Running;
+            container.started_at = now;
+        });
+    }
+
+    #[track_caller]
+    fn set_exited(&mut self, id: &ContainerId, exit: Exit) {
+        let now = self.tick();
+        self.change_container(id, |container| {
+            container.state = ContainerState::Exited;
+            container.finished_at = now;
+            container.exit_code = exit.code;
+            container.reason = exit.reason;
+            container.message = exit.message;
+        });
+    }
+
+    fn drop_container(&mut self, id: &ContainerId) -> SandboxId {
+        let container = self.containers.remove(id).expect("the caller looked");
+        self.container_labels.remove(&container.config.labels, id);
+        if let Some(sandbox) = self.sandboxes.get_mut(&container.sandbox) {
+            sandbox.containers.retain(|other| other != id);
+        }
+        container.sandbox
+    }
+
+    #[track_caller]
+    fn expect_created(&self, id: &ContainerId) {
+        let state = self.expect_container(id).state;
+        assert!(state == ContainerState::Created, "container {id} is {state}: it cannot be started");
+    }
+
+    #[track_caller]
+    fn expect_container(&self, id: &ContainerId) -> &Container {
+        self.containers.get(id).unwrap_or_else(|| panic!("there is no container {id}"))
+    }
+
+    #[track_caller]
+    fn change_container(&mut self, id: &ContainerId, change: impl FnOnce(&mut Container)) {
+        let Some(container) = self.containers.get_mut(id) else { panic!("there is no container {id}") };
+        change(container);
+        container.entry.take();
+    }
+}

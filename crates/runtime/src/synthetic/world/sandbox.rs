@@ -1,0 +1,102 @@
+//! A virtual pod sandbox.
+
+use std::cell::OnceCell;
+
+use bytes::Bytes;
+use rubelet_cri::v1;
+use rubelet_model::{ContainerId, PodUid, SandboxId, SandboxState};
+
+use super::kubelet::POD_UID_LABEL;
+
+/// A virtual pod sandbox.
+#[derive(Debug)]
+pub struct Sandbox {
+    pub(super) id: SandboxId,
+    pub(super) pod: PodUid,
+    pub(super) config: v1::PodSandboxConfig,
+    pub(super) runtime_handler: String,
+    pub(super) state: SandboxState,
+    pub(super) created_at: i64,
+    pub(super) ips: Vec<String>,
+    /// Oldest first.
+    pub(super) containers: Vec<ContainerId>,
+    /// Its removal has been announced but not yet carried out.
+    pub(super) removing: bool,
+    /// Its entry in a list, encoded; empty after a change until someone lists.
+    pub(super) entry: OnceCell<Bytes>,
+}
+
+impl Sandbox {
+    pub(super) fn new(
+        id: SandboxId,
+        config: v1::PodSandboxConfig,
+        runtime_handler: String,
+        created_at: i64,
+    ) -> Self {
+        let pod = pod_key(&id, &config);
+        Self {
+            id,
+            pod,
+            config,
+            runtime_handler,
+            state: SandboxState::Ready,
+            created_at,
+            ips: Vec::new(),
+            containers: Vec::new(),
+            removing: false,
+            entry: OnceCell::new(),
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    /// The key of its pod.
+    #[must_use]
+    pub fn pod(&self) -> &PodUid {
+        &self.pod
+    }
+
+    /// What it was made from.
+    #[must_use]
+    pub fn config(&self) -> &v1::PodSandboxConfig {
+        &self.config
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> SandboxState {
+        self.state
+    }
+
+    /// How many sandboxes its pod had before it.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.config.metadata.as_ref().map_or(0, |metadata| metadata.attempt)
+    }
+
+    /// Its addresses; none on the host network.
+    #[must_use]
+    pub fn ips(&self) -> &[String] {
+        &self.ips
+    }
+
+    /// Its containers, oldest first.
+    #[must_use]
+    pub fn containers(&self) -> &[ContainerId] {
+        &self.containers
+    }
+}
+
+/// The UID of the metadata, or of the label, or the sandbox's own id.
+fn pod_key(id: &SandboxId, config: &v1::PodSandboxConfig) -> PodUid {
+    let metadata = config.metadata.as_ref().map(|metadata| metadata.uid.as_str());
+    let label = config.labels.get(POD_UID_LABEL).map(String::as_str);
+    metadata
+        .filter(|uid| !uid.is_empty())
+        .or(label.filter(|uid| !uid.is_empty()))
+        .map_or_else(|| PodUid::from(id.as_str()), PodUid::from)
+}
