@@ -4,7 +4,7 @@
 //!
 //! 1. [`ImageStore::resolve`] turns what a user wrote into an [`Image`];
 //! 2. [`ImageStore::lease`] keeps its layers while the container exists, through restarts and removals;
-//! 3. the root filesystem is mounted, used, unmounted;
+//! 3. [`rootfs::mount`] makes the container's root of it, and [`rootfs::remove`] takes it away;
 //! 4. [`ImageStore::release`] lets go of the layers.
 //!
 //! The store is safe to open from several processes at once and after being killed at any moment. Every
@@ -16,8 +16,10 @@ mod files;
 mod host;
 mod index;
 mod lease;
+mod marks;
 mod name;
 mod record;
+pub mod rootfs;
 mod staging;
 mod store;
 

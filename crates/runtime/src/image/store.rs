@@ -24,9 +24,14 @@ use super::files;
 use super::host;
 use super::index::{self, Found, Index};
 use super::lease::{self, Lease};
+use super::marks::Marks;
 use super::name::{ImageName, NameError, Selector};
 use super::record::{Content, Image};
 use super::staging;
+
+/// The record of a layer, and its files, in the layer's directory.
+pub(crate) const LAYER_META: &str = "layer.json";
+pub(crate) const LAYER_FILES: &str = "fs";
 
 /// The images of one directory. Cheap to clone; every clone, and every process, may read and write.
 #[derive(Clone, Debug)]
@@ -71,6 +76,9 @@ pub struct FsUsage {
 pub(crate) struct LayerMeta {
     pub(crate) bytes: u64,
     pub(crate) inodes: u64,
+    pub(crate) marks: Marks,
+    /// Whether the marks matter: some directory hides what is below it.
+    pub(crate) has_opaque: bool,
 }
 
 /// Why the store could not do as asked.
@@ -306,7 +314,7 @@ impl ImageStore {
         let mut usage = FsUsage { path: self.paths.root.clone(), used_bytes: 0, inodes_used: 0 };
         for dir in entries(&self.paths.layers)? {
             // A layer may be on its way out: what has no record no longer counts.
-            if let Some(meta) = read_json::<LayerMeta>(&dir.join("layer.json"))? {
+            if let Some(meta) = read_json::<LayerMeta>(&dir.join(LAYER_META))? {
                 usage.used_bytes += meta.bytes;
                 usage.inodes_used += meta.inodes;
             }
@@ -318,7 +326,9 @@ impl ImageStore {
     #[must_use]
     pub fn layer_dirs(&self, image: &Image) -> Vec<PathBuf> {
         match &image.content {
-            Content::Layers(layers) => layers.iter().map(|layer| self.layer_dir(layer).join("fs")).collect(),
+            Content::Layers(layers) => {
+                layers.iter().map(|layer| self.layer_dir(layer).join(LAYER_FILES)).collect()
+            }
             Content::Host => Vec::new(),
         }
     }
@@ -409,6 +419,11 @@ fn find(index: &Index, name: &str) -> Result<Image, StoreError> {
         Found::None => Err(StoreError::NotFound { name: name.to_owned() }),
         Found::Several(ids) => Err(StoreError::Ambiguous { name: name.to_owned(), ids }),
     }
+}
+
+/// The record of the layer with these files.
+pub(crate) fn read_layer_meta(files: &Path) -> io::Result<LayerMeta> {
+    Ok(serde_json::from_slice(&fs::read(files.with_file_name(LAYER_META))?)?)
 }
 
 fn remove_all(rubbish: &[PathBuf]) -> Result<(), StoreError> {

@@ -1,0 +1,316 @@
+//! The built-in image's root: the host's own, read-only, with private writable `/tmp`, `/run` and `/var/tmp`.
+//!
+//! Not one recursive bind of `/`: that would contain the roots of all other containers, each with all others in it.
+//! The filesystems that make up the host's root are bound one by one instead ([`super::mountinfo`] chooses them).
+//!
+//! A mount point that the host lacks cannot be made in a read-only root. The directory that lacks it is then rebuilt:
+//! an empty directory with the entries of the real one bound into it, and room for one more.
+//!
+//! Every target is opened inside the new root with `RESOLVE_IN_ROOT` and mounted on through its descriptor. By path, a
+//! link such as `/var/tmp -> /tmp` would lead out to the host's own `/tmp`, and the private one would cover it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags};
+
+use super::mountinfo;
+use super::{MountPoint, Options, RootfsError};
+
+/// What is private, its name in the scratch directory, and its mode.
+const PRIVATE: [(&str, &str, u32); 3] =
+    [("/tmp", "tmp", 0o1777), ("/run", "run", 0o755), ("/var/tmp", "var-tmp", 0o1777)];
+
+/// Where a container mounts its own filesystems: what lies below need not exist on the host.
+const FILLED_LATER: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+const MAX_ENTRIES: usize = 4096;
+
+/// Directories to rebuild, and what each must have that the host lacks.
+type Rebuilt = BTreeMap<PathBuf, Vec<MountPoint>>;
+
+pub(super) fn mount(root: &Path, scratch: &Path, options: &Options) -> Result<(), RootfsError> {
+    let rebuilt = missing(&options.mount_points)?;
+    let table = fs::read("/proc/self/mountinfo")
+        .map_err(RootfsError::io("cannot read", Path::new("/proc/self/mountinfo")))?;
+    let points = mountinfo::part_of_root(&mountinfo::parse(&table), &options.hide, Path::is_file);
+    let builder = Builder { root, scratch, points: &points };
+    match rebuilt.get(Path::new("/")) {
+        Some(wanted) => builder.rebuild(Path::new("/"), wanted)?,
+        None => {
+            bind(Path::new("/"), root).map_err(refused)?;
+            seal(root)?;
+        }
+    }
+    let mut steps: Vec<(usize, &Path, Option<&Vec<MountPoint>>)> = points
+        .iter()
+        .map(|point| (point.components().count(), point.as_path(), None))
+        .chain(rebuilt.iter().map(|(dir, wanted)| (dir.components().count(), dir.as_path(), Some(wanted))))
+        .filter(|(_, path, _)| *path != Path::new("/"))
+        .collect();
+    // Parents first; at the same place, the filesystem before the directory rebuilt on it.
+    steps.sort_by_key(|(depth, path, wanted)| (*depth, *path, wanted.is_some()));
+    for (_, path, wanted) in steps {
+        match wanted {
+            Some(wanted) => builder.rebuild(path, wanted)?,
+            None => builder.show(path)?,
+        }
+    }
+    for (path, name, mode) in PRIVATE {
+        builder.private(Path::new(path), name, mode)?;
+    }
+    for path in &options.hide {
+        builder.hide(path)?;
+    }
+    Ok(())
+}
+
+/// Finds the mount points that the host lacks, by the nearest directory that it has.
+fn missing(wanted: &[MountPoint]) -> Result<Rebuilt, RootfsError> {
+    let host = open_root(Path::new("/")).map_err(RootfsError::io("cannot open", Path::new("/")))?;
+    let private = PRIVATE.iter().map(|(path, ..)| MountPoint::Dir(PathBuf::from(path)));
+    let mut rebuilt = Rebuilt::new();
+    for point in private.chain(wanted.iter().cloned()) {
+        let path = point.path();
+        let error = |source: io::Error| RootfsError::MountPoint { wanted: path.to_owned(), source };
+        let mut parts = Vec::new();
+        for part in path.components() {
+            match part {
+                Component::RootDir | Component::CurDir => {}
+                Component::Normal(name) => parts.push(name),
+                Component::ParentDir | Component::Prefix(_) => {
+                    return Err(error(io::ErrorKind::InvalidInput.into()));
+                }
+            }
+        }
+        // From the whole path upwards to the first part that is there.
+        for depth in (0..=parts.len()).rev() {
+            let existing: PathBuf = parts[..depth].iter().collect();
+            let flags = if depth < parts.len() { OFlags::DIRECTORY } else { OFlags::empty() };
+            match open_in(&host, &existing, flags) {
+                Ok(_) if depth == parts.len() => break,
+                Ok(dir) => {
+                    let dir = real_path(&dir).map_err(error)?;
+                    let provided = PRIVATE.iter().map(|(path, ..)| *path).chain(FILLED_LATER);
+                    if !provided.into_iter().any(|made| dir.starts_with(made)) {
+                        let rest: PathBuf = parts[depth..].iter().collect();
+                        rebuilt.entry(dir).or_default().push(point.with_path(rest));
+                    }
+                    break;
+                }
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(error(errno.into())),
+            }
+        }
+    }
+    Ok(rebuilt)
+}
+
+impl MountPoint {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Dir(path) | Self::File(path) => path,
+        }
+    }
+
+    fn with_path(&self, path: PathBuf) -> Self {
+        match self {
+            Self::Dir(_) => Self::Dir(path),
+            Self::File(_) => Self::File(path),
+        }
+    }
+}
+
+struct Builder<'a> {
+    root: &'a Path,
+    scratch: &'a Path,
+    /// What is mounted on the host and belongs to its root.
+    points: &'a [PathBuf],
+}
+
+impl Builder<'_> {
+    /// The place in the new root, through a descriptor that must live as long as the path is used.
+    fn place(&self, path: &Path) -> Result<Option<(OwnedFd, PathBuf)>, RootfsError> {
+        let root = open_root(self.root).map_err(RootfsError::io("cannot open", self.root))?;
+        match open_in(&root, path.strip_prefix("/").unwrap_or(path), OFlags::empty()) {
+            Ok(fd) => {
+                let through = by_descriptor(&fd);
+                Ok(Some((fd, through)))
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(errno) => Err(RootfsError::io("cannot open", path)(errno)),
+        }
+    }
+
+    /// Shows what the host has mounted here.
+    fn show(&self, path: &Path) -> Result<(), RootfsError> {
+        let Some((_fd, target)) = self.place(path)? else { return Ok(()) };
+        match bind(path, &target) {
+            Ok(()) => {}
+            // It may have been unmounted since the table was read.
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(refused(errno)),
+        }
+        let (_fd, mounted) = self.place(path)?.ok_or_else(|| vanished(path))?;
+        seal(&mounted)
+    }
+
+    /// Mounts a writable directory of the container's own here.
+    fn private(&self, path: &Path, name: &str, mode: u32) -> Result<(), RootfsError> {
+        let Some((_fd, target)) = self.place(path)? else { return Ok(()) };
+        let own = self.scratch.join(name);
+        fs::create_dir_all(&own).map_err(RootfsError::io("cannot create", &own))?;
+        fs::set_permissions(&own, fs::Permissions::from_mode(mode))
+            .map_err(RootfsError::io("cannot set the mode of", &own))?;
+        bind(&own, &target).map_err(refused)?;
+        let (_fd, mounted) = self.place(path)?.ok_or_else(|| vanished(path))?;
+        rustix::mount::mount_change(&mounted, MountPropagationFlags::PRIVATE).map_err(refused)?;
+        restrict(&mounted, MountFlags::NODEV | MountFlags::NOSUID)
+    }
+
+    /// Covers this directory with an empty one.
+    fn hide(&self, path: &Path) -> Result<(), RootfsError> {
+        let Some((_fd, target)) = self.place(path)? else { return Ok(()) };
+        let nothing = self.scratch.join("nothing");
+        fs::create_dir_all(&nothing).map_err(RootfsError::io("cannot create", &nothing))?;
+        bind(&nothing, &target).map_err(refused)?;
+        let (_fd, mounted) = self.place(path)?.ok_or_else(|| vanished(path))?;
+        seal(&mounted)
+    }
+
+    /// Replaces this directory by one of our own with the same entries, and the wanted ones that it lacks.
+    fn rebuild(&self, dir: &Path, wanted: &[MountPoint]) -> Result<(), RootfsError> {
+        let name = dir.to_string_lossy().replace('%', "%25").replace('/', "%");
+        let own = self.scratch.join("rebuilt").join(name);
+        fs::create_dir_all(&own).map_err(RootfsError::io("cannot create", &own))?;
+        let target = if dir == Path::new("/") {
+            self.root.to_owned()
+        } else {
+            let Some((fd, _)) = self.place(dir)? else { return Err(vanished(dir)) };
+            real_path(&fd).map_err(RootfsError::io("cannot find", dir))?
+        };
+        let entries: Vec<fs::DirEntry> = fs::read_dir(dir)
+            .and_then(|entries| entries.collect())
+            .map_err(RootfsError::io("cannot list", dir))?;
+        if entries.len() > MAX_ENTRIES {
+            return Err(RootfsError::CrowdedParent {
+                wanted: dir.join(wanted[0].path()),
+                parent: dir.to_owned(),
+                limit: MAX_ENTRIES,
+            });
+        }
+        let mut bound = Vec::new();
+        for entry in &entries {
+            let at = own.join(entry.file_name());
+            let kind = entry.file_type().map_err(RootfsError::io("cannot look at", &entry.path()))?;
+            let made = if kind.is_symlink() {
+                fs::read_link(entry.path()).and_then(|link| std::os::unix::fs::symlink(link, &at))
+            } else if kind.is_dir() {
+                let foreign = super::is_mount_point(&entry.path())? && !self.points.contains(&entry.path());
+                if !foreign {
+                    bound.push(entry.file_name());
+                }
+                fs::create_dir(&at)
+            } else {
+                bound.push(entry.file_name());
+                fs::File::create(&at).map(drop)
+            };
+            match made {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(RootfsError::io("cannot create", &at)(error));
+                }
+                _ => {}
+            }
+        }
+        for point in wanted {
+            let at = own.join(point.path());
+            let made = match point {
+                MountPoint::Dir(_) => fs::create_dir_all(&at),
+                MountPoint::File(_) => at
+                    .parent()
+                    .map_or(Ok(()), fs::create_dir_all)
+                    .and_then(|()| fs::OpenOptions::new().append(true).create(true).open(&at).map(drop)),
+            };
+            made.map_err(RootfsError::io("cannot create", &at))?;
+        }
+        let real = fs::metadata(dir).map_err(RootfsError::io("cannot look at", dir))?;
+        fs::set_permissions(&own, fs::Permissions::from_mode(real.mode() & 0o7777))
+            .and_then(|()| std::os::unix::fs::chown(&own, Some(real.uid()), Some(real.gid())).or(Ok(())))
+            .map_err(RootfsError::io("cannot set the mode of", &own))?;
+        bind(&own, &target).map_err(refused)?;
+        rustix::mount::mount_change(&target, MountPropagationFlags::PRIVATE).map_err(refused)?;
+        for name in bound {
+            let (from, to) = (dir.join(&name), target.join(&name));
+            match bind(&from, &to) {
+                Ok(()) => seal(&to)?,
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(refused(errno)),
+            }
+        }
+        seal(&target)
+    }
+}
+
+/// A bind without what is mounted below the source.
+fn bind(source: &Path, target: &Path) -> Result<(), Errno> {
+    rustix::mount::mount_bind(source, target)
+}
+
+/// Makes a new bind deaf to mounts elsewhere, and read-only. Deaf first: whatever is mounted on it from now on would
+/// otherwise appear on the host as well.
+fn seal(mounted: &Path) -> Result<(), RootfsError> {
+    rustix::mount::mount_change(mounted, MountPropagationFlags::PRIVATE).map_err(refused)?;
+    restrict(mounted, MountFlags::RDONLY | MountFlags::NODEV)
+}
+
+/// Adds these flags to those the mount has: in a user namespace the kernel lets none of them be dropped.
+fn restrict(mounted: &Path, more: MountFlags) -> Result<(), RootfsError> {
+    let has = rustix::fs::statvfs(mounted).map_err(RootfsError::io("cannot look at", mounted))?.f_flag;
+    let mut flags = MountFlags::BIND | more;
+    for (is, flag) in [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+        (StatVfsMountFlags::RDONLY, MountFlags::RDONLY),
+    ] {
+        if has.contains(is) {
+            flags |= flag;
+        }
+    }
+    rustix::mount::mount_remount(mounted, flags, "").map_err(refused)
+}
+
+fn refused(errno: Errno) -> RootfsError {
+    RootfsError::MountRefused { source: errno.into() }
+}
+
+fn vanished(path: &Path) -> RootfsError {
+    RootfsError::io("cannot open", path)(Errno::NOENT)
+}
+
+fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn open_in(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(root, path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty(), resolve)
+}
+
+fn by_descriptor(fd: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}
+
+fn real_path(fd: &OwnedFd) -> io::Result<PathBuf> {
+    fs::read_link(by_descriptor(fd))
+}

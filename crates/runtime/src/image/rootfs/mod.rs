@@ -1,0 +1,253 @@
+//! A container's root filesystem, made from an image.
+//!
+//! In the container's directory, next to whatever else the caller keeps there:
+//!
+//! ```text
+//! rootfs/        the root itself: a mount point, or the files where they had to be copied
+//! upper/ work/   what the container wrote over the image's layers, and overlayfs' own scratch
+//! scratch/       the private /tmp, /run and /var/tmp of the built-in image
+//! ```
+//!
+//! [`mount`], [`unmount`] and [`remove`] can each be repeated, and picked up by another process after a crash.
+
+mod copy;
+mod host;
+mod mountinfo;
+mod overlay;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use super::files;
+use super::record::{Content, Image};
+use super::store::ImageStore;
+
+const ROOTFS: &str = "rootfs";
+const UPPER: &str = "upper";
+const WORK: &str = "work";
+const SCRATCH: &str = "scratch";
+const EMPTY: &str = "empty";
+/// Says that the built-in image's root is mounted whole.
+const READY: &str = "rootfs.ready";
+/// Where a copy grows until it is complete.
+const PARTIAL: &str = "rootfs.partial";
+
+/// What the caller will do with the root.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where in the container things will be mounted. Only the built-in image looks at this: its root is the host's
+    /// and read-only, so that a place that does not exist there has to be made beforehand.
+    pub mount_points: Vec<MountPoint>,
+    /// Directories of the host that the built-in image shows as empty: the runtime's own data, for one.
+    pub hide: Vec<PathBuf>,
+}
+
+/// A place in the container, by its absolute path there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountPoint {
+    /// A directory will be mounted there.
+    Dir(PathBuf),
+    /// A file will be mounted there.
+    File(PathBuf),
+}
+
+/// A root filesystem, ready to be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rootfs {
+    /// The root directory.
+    pub path: PathBuf,
+    /// How it came to be.
+    pub kind: Kind,
+    /// Where what the container writes ends up: measure these for its disk usage.
+    pub writable: Vec<PathBuf>,
+}
+
+/// How a root filesystem came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An overlay over the image's layers.
+    Overlay,
+    /// A copy of the image's files, where overlays are not possible.
+    Copy,
+    /// The host's root, read-only.
+    Host,
+}
+
+/// Why a root filesystem could not be made or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RootfsError {
+    /// The disk or the kernel said no.
+    #[error("{doing} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The built-in image needs mounts, and there is no other way to make it.
+    #[error("the image \"host\" needs the right to mount (run as root, or in a user namespace): {source}")]
+    MountRefused {
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// A mount point is missing on the host, in a directory with too many entries to be rebuilt around it.
+    #[error("{} does not exist on the host, and {} has more than {limit} entries: create it on the host", wanted.display(), parent.display())]
+    CrowdedParent {
+        /// The mount point.
+        wanted: PathBuf,
+        /// The nearest directory that exists.
+        parent: PathBuf,
+        /// How many entries are accepted.
+        limit: usize,
+    },
+    /// A mount point does not lie in the root, or passes through something that is no directory.
+    #[error("{} cannot be a mount point in the image \"host\": {source}", wanted.display())]
+    MountPoint {
+        /// The mount point.
+        wanted: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+}
+
+impl RootfsError {
+    fn io<E: Into<io::Error>>(doing: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { doing, path, source: source.into() }
+    }
+}
+
+/// Makes the root filesystem of this image in this directory, which the caller has created. What a container wrote
+/// there before is kept: after a reboot this brings back the same root.
+///
+/// The caller holds a [lease](ImageStore::lease) on the image, so that its layers stay.
+pub fn mount(
+    store: &ImageStore,
+    image: &Image,
+    container_dir: &Path,
+    options: &Options,
+) -> Result<Rootfs, RootfsError> {
+    let root = container_dir.join(ROOTFS);
+    match image.content {
+        Content::Host => {
+            let rootfs =
+                Rootfs { path: root.clone(), kind: Kind::Host, writable: vec![container_dir.join(SCRATCH)] };
+            // Many mounts make this root: only the mark tells a whole one from what a killed process left.
+            let ready = container_dir.join(READY);
+            if ready.exists() && is_mount_point(&root)? {
+                return Ok(rootfs);
+            }
+            files::remove_tree(&ready).map_err(RootfsError::io("cannot remove", &ready))?;
+            unmount(container_dir)?;
+            create_dir(&root)?;
+            let scratch = container_dir.join(SCRATCH);
+            create_dir(&scratch)?;
+            host::mount(&root, &scratch, options)
+                .and_then(|()| fs::write(&ready, "").map_err(RootfsError::io("cannot write", &ready)))
+                .inspect_err(|_| {
+                    if let Err(error) = unmount(container_dir) {
+                        tracing::warn!(%error, "cannot take back half a root");
+                    }
+                })?;
+            Ok(rootfs)
+        }
+        Content::Layers(_) => mount_layers(store, image, container_dir, &root),
+    }
+}
+
+fn mount_layers(
+    store: &ImageStore,
+    image: &Image,
+    container_dir: &Path,
+    root: &Path,
+) -> Result<Rootfs, RootfsError> {
+    let upper = container_dir.join(UPPER);
+    let overlay = Rootfs { path: root.to_owned(), kind: Kind::Overlay, writable: vec![upper.clone()] };
+    let copied = Rootfs { path: root.to_owned(), kind: Kind::Copy, writable: vec![root.to_owned()] };
+    if is_mount_point(root)? {
+        return Ok(overlay);
+    }
+    // The upper directory comes before the first overlay, and goes when a copy takes its place.
+    if root.is_dir() && !upper.is_dir() {
+        return Ok(copied);
+    }
+    let work = container_dir.join(WORK);
+    let empty = container_dir.join(EMPTY);
+    for dir in [&upper, &work, &empty, &root.to_owned()] {
+        create_dir(dir)?;
+    }
+    if let Some(top) = store.layer_dirs(image).last() {
+        // The root directory of an overlay is its upper one: it must look like the image's.
+        copy::attributes_of_dir(top, &upper)?;
+    }
+    let layers = overlay::Layers::of(store, image, &empty)?;
+    match overlay::mount(&layers, &upper, &work, root) {
+        Ok(()) => Ok(overlay),
+        Err(refusal) if refusal.is_unsupported() => {
+            tracing::info!(image = %image.id, %refusal, "no overlay possible here: copying the image's files");
+            let partial = container_dir.join(PARTIAL);
+            remove_tree(&partial)?;
+            copy::layers(&store.layer_dirs(image), &partial)?;
+            for dir in [root, &upper, &work, &empty] {
+                remove_tree(dir)?;
+            }
+            fs::rename(&partial, root).map_err(RootfsError::io("cannot rename", &partial))?;
+            Ok(copied)
+        }
+        Err(refusal) => Err(RootfsError::Io {
+            doing: "cannot mount an overlay on",
+            path: root.to_owned(),
+            source: refusal.into(),
+        }),
+    }
+}
+
+/// Takes the mounts away and leaves what the container wrote. Nothing mounted, or nothing there, is fine.
+pub fn unmount(container_dir: &Path) -> Result<(), RootfsError> {
+    let root = container_dir.join(ROOTFS);
+    while is_mount_point(&root)? {
+        match rustix::mount::unmount(&root, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
+            Err(error) => return Err(RootfsError::io("cannot unmount", &root)(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Takes the mounts away, and everything that [`mount`] made with what the container wrote. The container's
+/// directory itself stays: it is the caller's.
+pub fn remove(container_dir: &Path) -> Result<(), RootfsError> {
+    unmount(container_dir)?;
+    // The root before `upper`: as long as `upper` is there, a root that is no mount point is not taken for a copy.
+    for name in [READY, PARTIAL, ROOTFS, UPPER, WORK, SCRATCH, EMPTY] {
+        remove_tree(&container_dir.join(name))?;
+    }
+    Ok(())
+}
+
+/// Whether something is mounted exactly here.
+pub fn is_mount_point(path: &Path) -> Result<bool, RootfsError> {
+    match rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE) {
+        Ok(stat) => Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+        Err(error) => Err(RootfsError::io("cannot look at", path)(error)),
+    }
+}
+
+fn create_dir(path: &Path) -> Result<(), RootfsError> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other.map_err(RootfsError::io("cannot create", path)),
+    }
+}
+
+fn remove_tree(path: &Path) -> Result<(), RootfsError> {
+    files::remove_tree(path).map_err(RootfsError::io("cannot remove", path))
+}
