@@ -164,6 +164,12 @@ impl CacheReader {
         self.0.lock().get(pod)
     }
 
+    /// What [`newer_than`](Self::newer_than) would return without waiting.
+    #[must_use]
+    pub fn newer_than_now(&self, pod: &PodUid, than: Stamp) -> Option<CachedStatus> {
+        self.0.lock().get_if_newer(pod, than)
+    }
+
     /// Every pod that is stored.
     #[must_use]
     pub fn all(&self) -> Vec<(PodUid, CachedStatus)> {

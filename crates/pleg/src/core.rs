@@ -435,10 +435,10 @@ impl Core {
             let record = self.records.entry(uid.clone()).or_insert_with(|| Record::new(pod.pod.clone()));
             record.named_by = self.list_number;
             record.listed_at = asked;
-            if record.is_quiet() && record.matches_committed(&pod) {
+            if record.is_quiet() && record.confirms_committed(&pod) {
                 continue;
             }
-            let completed = if absence_is_proof { None } else { record.with_missing(Some(&pod)) };
+            let completed = if absence_is_proof { None } else { record.with_missing(&pod) };
             record.parts_missing = completed.is_some();
             let snapshot = Snapshot { pod: completed.unwrap_or(pod), asked, trigger: Trigger::Relist };
             record.latest = Latest::Listed(Arc::new(snapshot));
@@ -462,7 +462,10 @@ impl Core {
             self.adopt_early_reinspect(&uid);
             self.reconcile(&uid, now, out);
         }
-        out.push(Effect::Advance { asked });
+        // What a runtime lists right after it came back may not be all that it will remember.
+        if !reconnected {
+            out.push(Effect::Advance { asked });
+        }
     }
 
     fn looked(
@@ -534,7 +537,7 @@ impl Core {
             }
             Latest::Listed(snapshot) => {
                 let in_flight = matches!(record.inspection, Inspection::InFlight { .. });
-                if record.reinspect.is_none() && !in_flight && record.matches_committed(&snapshot.pod) {
+                if record.reinspect.is_none() && !in_flight && record.confirms_committed(&snapshot.pod) {
                     record.latest = Latest::AsCommitted;
                 }
             }
@@ -661,7 +664,7 @@ impl Core {
         record.trouble = None;
         record.keep_addresses(&mut status);
         let status = Arc::new(status);
-        let before = record.status.replace(status.clone());
+        let before = record.status.clone();
         let changes = record.changes(Some(&snapshot.pod));
         let asked_for = record.reinspect.is_some();
         if record.reinspect.is_some_and(|at| at <= started) {
@@ -671,7 +674,7 @@ impl Core {
         if matches!(&record.latest, Latest::Listed(latest) if Arc::ptr_eq(latest, &snapshot)) {
             record.latest = Latest::AsCommitted;
         }
-        record.commit(snapshot);
+        record.commit(snapshot, status.clone());
         let pod = record.pod.clone();
         out.push(Effect::Store { pod: uid.clone(), status: Ok(status.clone()), asked });
         let telling = Telling { pod: &pod, trigger, status: Some(&status), before: &before };
@@ -822,5 +825,7 @@ fn count_running(pods: &[RuntimePod]) -> Measure {
 
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod scenarios;

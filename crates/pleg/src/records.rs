@@ -74,6 +74,9 @@ pub(crate) struct Record {
     told_before_unknown: BTreeMap<Subject, Told>,
     /// The last successful inspection, that of `committed`. Shared with the cache.
     pub(crate) status: Option<Arc<PodStatus>>,
+    /// The inspection, being later than the list, found other states. Then a list that shows the committed view
+    /// again does not confirm the status.
+    status_is_ahead: bool,
     pub(crate) latest: Latest,
     /// When the newest list that counted for this pod was asked for.
     pub(crate) listed_at: Stamp,
@@ -96,6 +99,7 @@ impl Record {
             committed: None,
             told_before_unknown: BTreeMap::new(),
             status: None,
+            status_is_ahead: false,
             latest: Latest::AsCommitted,
             listed_at: Stamp::ZERO,
             named_by: 0,
@@ -127,16 +131,12 @@ impl Record {
 
     /// Whether a list filtered by UID finds all of this pod, as far as we know.
     pub(crate) fn is_selectable(&self) -> bool {
-        let listed = match &self.latest {
-            Latest::Listed(snapshot) => Some(&snapshot.pod),
-            Latest::AsCommitted | Latest::Gone(_) => self.committed(),
-        };
-        listed.is_some_and(|pod| pod.selectable)
+        self.newest_view().is_some_and(|pod| pod.selectable)
     }
 
-    /// Whether `pod` shows the same things in the same states as the committed view.
-    pub(crate) fn matches_committed(&self, pod: &RuntimePod) -> bool {
-        self.committed().is_some_and(|committed| shows_the_same(committed, pod))
+    /// Whether `pod` shows the same things in the same states as the committed view, and as its status.
+    pub(crate) fn confirms_committed(&self, pod: &RuntimePod) -> bool {
+        !self.status_is_ahead && self.committed().is_some_and(|committed| shows_the_same(committed, pod))
     }
 
     /// What it would tell to commit `new` (`None`: the pod is gone) over the committed view. In the order of the
@@ -174,8 +174,10 @@ impl Record {
             .collect()
     }
 
-    /// Makes `snapshot` the committed view.
-    pub(crate) fn commit(&mut self, snapshot: Arc<Snapshot>) {
+    /// Makes `snapshot` the committed view, with the status that was found for it.
+    pub(crate) fn commit(&mut self, snapshot: Arc<Snapshot>, status: Arc<PodStatus>) {
+        self.status_is_ahead = !agrees(&snapshot.pod, &status);
+        self.status = Some(status);
         let old: HashMap<(bool, &str), Known> = self
             .committed()
             .into_iter()
@@ -207,27 +209,34 @@ impl Record {
         }
     }
 
-    /// What `listed` (`None`: not listed) would be if everything that is missing from it were still there.
-    /// Returns nothing if nothing is missing.
-    pub(crate) fn with_missing(&self, listed: Option<&RuntimePod>) -> Option<RuntimePod> {
-        let committed = self.committed()?;
-        let mut whole = listed.cloned().unwrap_or_else(|| RuntimePod {
-            selectable: committed.selectable,
-            ..RuntimePod::empty(self.pod.clone())
-        });
-        let listed = whole.sandboxes.len() + whole.containers.len();
-        for sandbox in &committed.sandboxes {
+    /// The newest view of the pod, committed or not; nothing if it is gone or new.
+    fn newest_view(&self) -> Option<&RuntimePod> {
+        match &self.latest {
+            Latest::Listed(snapshot) => Some(&snapshot.pod),
+            Latest::AsCommitted => self.committed(),
+            Latest::Gone(_) => None,
+        }
+    }
+
+    /// What `listed` would be if everything that the view before it showed were still there. Returns nothing if
+    /// nothing is missing.
+    pub(crate) fn with_missing(&self, listed: &RuntimePod) -> Option<RuntimePod> {
+        let before = self.newest_view()?;
+        let mut whole = listed.clone();
+        for sandbox in &before.sandboxes {
             if !whole.sandboxes.iter().any(|there| there.id == sandbox.id) {
                 whole.sandboxes.push(sandbox.clone());
             }
         }
-        for container in &committed.containers {
+        for container in &before.containers {
             if !whole.containers.iter().any(|there| there.id == container.id) {
                 whole.containers.push(container.clone());
             }
         }
         whole.sort();
-        (whole.sandboxes.len() + whole.containers.len() > listed).then_some(whole)
+        let grew = whole.sandboxes.len() > listed.sandboxes.len()
+            || whole.containers.len() > listed.containers.len();
+        grew.then_some(whole)
     }
 }
 
@@ -290,10 +299,23 @@ fn known(entry: Entry<'_>, told_before_unknown: &BTreeMap<Subject, Told>) -> Kno
     }
 }
 
+/// Whether a status shows the things of a view in the states of the view.
+fn agrees(pod: &RuntimePod, status: &PodStatus) -> bool {
+    pod.containers
+        .iter()
+        .all(|listed| status.container(&listed.id).is_some_and(|inspected| inspected.state == listed.state))
+        && pod
+            .sandboxes
+            .iter()
+            .all(|listed| status.sandbox(&listed.id).is_some_and(|inspected| inspected.state == listed.state))
+}
+
 /// Whether two sorted views show the same things in the same states. Cheap, since it decides for every pod of
-/// every relist.
+/// every relist. It is stricter than the table of events: `created` and `unknown` tell the same, but a cached
+/// status must not say one when the other is true.
 fn shows_the_same(a: &RuntimePod, b: &RuntimePod) -> bool {
     a.containers.len() == b.containers.len()
         && a.sandboxes.len() == b.sandboxes.len()
-        && entries(a).zip(entries(b)).all(|(a, b)| a.seen == b.seen && a.key() == b.key())
+        && a.containers.iter().zip(&b.containers).all(|(a, b)| a.state == b.state && a.id == b.id)
+        && a.sandboxes.iter().zip(&b.sandboxes).all(|(a, b)| a.state == b.state && a.id == b.id)
 }

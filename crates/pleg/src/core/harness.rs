@@ -66,6 +66,7 @@ pub(super) struct Harness {
     /// Pods whose inspection does not answer.
     pub(super) hanging: BTreeSet<PodUid>,
     pub(super) epoch: u64,
+    last_epoch: Option<u64>,
     pub(super) unreadable: usize,
     list: Option<Stamp>,
     looks: Vec<(PodUid, Stamp)>,
@@ -89,6 +90,7 @@ impl Harness {
             failing: BTreeSet::new(),
             hanging: BTreeSet::new(),
             epoch: 1,
+            last_epoch: None,
             unreadable: 0,
             list: None,
             looks: Vec::new(),
@@ -112,7 +114,13 @@ impl Harness {
     /// Steps the core and carries out what needs no call; calls wait to be answered.
     pub(super) fn step(&mut self, input: Input) {
         let now = self.now();
-        for effect in self.core.step(input, now) {
+        let rules = Rules::before(&self.core, &input, self.last_epoch);
+        if let Input::Listed { answer: Ok(listing), .. } = &input {
+            self.last_epoch = Some(listing.epoch);
+        }
+        let effects = self.core.step(input, now);
+        rules.check(&self.core, &effects);
+        for effect in effects {
             match effect {
                 Effect::List { asked } => {
                     assert!(self.list.replace(asked).is_none(), "two full lists at once");
@@ -146,6 +154,10 @@ impl Harness {
 
     pub(super) fn is_listing(&self) -> bool {
         self.list.is_some()
+    }
+
+    pub(super) fn has_listed(&self) -> bool {
+        self.last_epoch.is_some()
     }
 
     pub(super) fn looking_at(&self) -> Vec<PodUid> {
@@ -186,6 +198,23 @@ impl Harness {
         let listing =
             Listing { pods: pod.into_iter().collect(), unreadable: self.unreadable, epoch: self.epoch };
         self.step(Input::Looked { pod: looked, asked, answer: Ok(listing) });
+    }
+
+    /// What is being inspected.
+    pub(super) fn inspecting(&self) -> Vec<RuntimePod> {
+        self.inspections.iter().map(|(snapshot, _)| snapshot.pod.clone()).collect()
+    }
+
+    /// Answers one inspection: `found` is what is true of the pod now; nothing is an error.
+    pub(super) fn answer_inspection(&mut self, which: usize, found: Option<&RuntimePod>) {
+        let (snapshot, ticket) = self.inspections.remove(which);
+        let pod = snapshot.pod.pod.uid.clone();
+        self.inspected.push(pod.clone());
+        let answer = match found {
+            Some(found) => Ok(self.status_of(found)),
+            None => Err(refused(pod.as_str())),
+        };
+        self.step(Input::Inspected { pod, ticket, answer });
     }
 
     /// Answers every inspection that does not hang.
@@ -292,4 +321,88 @@ impl Harness {
     pub(super) fn cached(&self, uid: &str) -> crate::CachedStatus {
         self.cache.reader().get(&uid.into())
     }
+}
+
+/// What must hold for every single step, whatever the history.
+struct Rules {
+    input: String,
+    commits: Option<PodUid>,
+    list_failed: bool,
+    reconnected: bool,
+    committed: BTreeMap<PodUid, RuntimePod>,
+}
+
+impl Rules {
+    fn before(core: &Core, input: &Input, last_epoch: Option<u64>) -> Self {
+        let commits = match input {
+            Input::Inspected { pod, answer: Ok(_), .. } => Some(pod.clone()),
+            _ => None,
+        };
+        let reconnected = match input {
+            Input::Listed { answer: Ok(listing), .. } | Input::Looked { answer: Ok(listing), .. } => {
+                last_epoch.is_some_and(|last| last != listing.epoch)
+            }
+            _ => false,
+        };
+        Self {
+            input: format!("{input:?}"),
+            commits,
+            list_failed: matches!(input, Input::Listed { answer: Err(_), .. }),
+            reconnected,
+            committed: committed(core),
+        }
+    }
+
+    fn check(&self, core: &Core, effects: &[Effect]) {
+        let after = committed(core);
+        for (pod, before) in &self.committed {
+            let changed = after.get(pod).is_some_and(|now| now != before);
+            assert!(
+                !changed || self.commits.as_ref() == Some(pod),
+                "P4: {pod} was committed without an inspection by {}",
+                self.input
+            );
+        }
+        for pod in after.keys().filter(|pod| !self.committed.contains_key(*pod)) {
+            assert_eq!(Some(pod), self.commits.as_ref(), "P4: {pod} appeared without an inspection");
+        }
+
+        let mut published = BTreeSet::new();
+        let mut advanced = false;
+        for effect in effects {
+            match effect {
+                Effect::Store { pod, .. } | Effect::Forget { pod } => {
+                    assert!(!advanced, "P6: the cache is written after the global time");
+                    published.insert(pod.clone());
+                }
+                Effect::Tell(event) => {
+                    assert!(!advanced, "P6: told after the global time");
+                    assert!(published.contains(&event.pod.uid), "P6: told before the cache knows");
+                    assert!(
+                        !self.reconnected || event.kind != EventKind::ContainerRemoved,
+                        "P10: one list after a reconnect removed {event:?}"
+                    );
+                }
+                Effect::Advance { .. } => advanced = true,
+                _ => {}
+            }
+            if self.list_failed {
+                assert!(
+                    matches!(
+                        effect,
+                        Effect::Measure(_)
+                            | Effect::List { .. }
+                            | Effect::Look { .. }
+                            | Effect::Inspect { .. }
+                    ),
+                    "P10: a failed list led to {effect:?}"
+                );
+            }
+        }
+    }
+}
+
+fn committed(core: &Core) -> BTreeMap<PodUid, RuntimePod> {
+    let committed = |(pod, record): (&PodUid, &Record)| Some((pod.clone(), record.committed()?.clone()));
+    core.records.iter().filter_map(committed).collect()
 }
