@@ -2,6 +2,8 @@
 mod cache;
 pub mod clock;
 pub mod core;
+#[cfg(feature = "cri")]
+pub mod cri;
 pub mod diff;
 mod driver;
 mod event;
