@@ -145,6 +145,13 @@ impl Handle {
         self.shared.reach.subscribe()
     }
 
+    /// How many relists have ended, good or bad. One ends when everything that it found has been inspected, or
+    /// has turned out to be slow; what it found can then be read and heard.
+    #[must_use]
+    pub fn relists(&self) -> watch::Receiver<u64> {
+        self.shared.relists.subscribe()
+    }
+
     /// The clock whose stamps [`newer_than`](CacheReader::newer_than) takes.
     #[must_use]
     pub fn clock(&self) -> &Clock {

@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) requests: Requests,
     pub(crate) board: CallBoard,
     pub(crate) reach: watch::Sender<Reach>,
+    /// How many relists have ended.
+    pub(crate) relists: watch::Sender<u64>,
     metrics: Metrics,
 }
 
@@ -56,6 +58,7 @@ impl Shared {
             requests: Requests::default(),
             board: CallBoard::new(clock.clone()),
             reach: watch::Sender::new(Reach::Unasked),
+            relists: watch::Sender::new(0),
             metrics,
             clock,
         }
@@ -110,6 +113,9 @@ impl Shared {
 
     fn measure(&self, measure: Measure) {
         self.metrics.observe(measure);
+        if matches!(measure, Measure::Relist(_)) {
+            self.relists.send_modify(|relists| *relists += 1);
+        }
     }
 
     pub(crate) fn health(&self) -> Health {

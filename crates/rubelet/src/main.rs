@@ -1,6 +1,9 @@
 //! The `rubelet` binary: the command line, and nothing that a library could do.
 
 mod cli;
+mod endpoint;
+mod exit;
+mod watch;
 
 use std::process::ExitCode;
 

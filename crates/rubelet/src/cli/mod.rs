@@ -1,8 +1,13 @@
 //! The command line: one file a command.
 
+mod watch;
+
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::Parser;
+
+use crate::exit::Failure;
 
 /// Keeps pods running, and shows what a container runtime does.
 #[derive(Debug, Parser)]
@@ -13,8 +18,31 @@ struct Cli {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {}
+enum Command {
+    /// Show what happens to the pods of a runtime, as it happens; changes nothing
+    Watch(watch::Args),
+}
 
 pub(crate) fn main() -> ExitCode {
-    match Cli::parse().command {}
+    match Cli::parse().command {
+        Command::Watch(args) => watch::run(&args),
+    }
+}
+
+/// Says what went wrong, on standard error, and how the command ends for it.
+fn fail(failure: Failure, error: &dyn Display) -> ExitCode {
+    anstream::eprintln!("{}error:{:#} {error}", ERROR, ERROR);
+    failure.into()
+}
+
+const ERROR: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Cli::command().debug_assert();
+    }
 }

@@ -1,0 +1,55 @@
+//! `rubelet watch`: the arguments, and how they become a watch.
+
+use std::process::ExitCode;
+
+use crate::endpoint::RuntimeArgs;
+use crate::exit::Failure;
+use crate::watch::{Filter, Format, KindFilter, Watch};
+
+/// The arguments of `rubelet watch`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Ends with 0 on Ctrl-C, SIGTERM or when nobody reads its output any more; \
+with 3 if the runtime cannot be reached at the start; with 2 for a wrong command line.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    runtime: RuntimeArgs,
+
+    /// Only pods of these namespaces
+    #[arg(long, short, value_delimiter = ',')]
+    namespace: Vec<String>,
+
+    /// Only these pods, by name
+    #[arg(long, value_delimiter = ',')]
+    pod: Vec<String>,
+
+    /// Only these kinds of events
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', ignore_case = true)]
+    kinds: Vec<KindFilter>,
+
+    /// Lines for people, or one JSON object a line
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+pub(super) fn run(args: &Args) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return super::fail(Failure::System, &error),
+    };
+    let filter =
+        Filter { namespaces: args.namespace.clone(), pods: args.pod.clone(), kinds: args.kinds.clone() };
+    let watched = runtime.block_on(async {
+        let found = args.runtime.find().await?;
+        Watch::new(found, filter, args.output).run().await;
+        Ok(())
+    });
+    // A printer that is stuck in a pipe that nobody reads must not keep us from ending.
+    runtime.shutdown_background();
+    match watched {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let error: crate::endpoint::NotFound = error;
+            super::fail(Failure::Runtime, &error)
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Which runtime a command talks to.
+
+use std::fmt;
+
+use rubelet_cri::{Endpoint, Error, Metrics, Options, RuntimeClient};
+
+/// Where runtimes listen by default, in the order in which we try them.
+const KNOWN: [&str; 5] = [
+    "unix:///run/containerd/containerd.sock",
+    "unix:///run/crio/crio.sock",
+    "unix:///run/k3s/containerd/containerd.sock",
+    "unix:///run/k0s/containerd.sock",
+    "unix:///run/cri-dockerd.sock",
+];
+
+/// How to find the runtime. For commands that only read: what changes something must be told where.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct RuntimeArgs {
+    /// The runtime's CRI socket [default: the first known socket that answers]
+    #[arg(long, short = 'r', value_name = "unix:///PATH", env = "CONTAINER_RUNTIME_ENDPOINT")]
+    runtime_endpoint: Option<Endpoint>,
+}
+
+/// A runtime that has answered.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) client: RuntimeClient,
+    /// Its name and version, as it calls itself.
+    pub(crate) runtime: String,
+    /// Whether nobody told us where to look.
+    pub(crate) was_searched: bool,
+}
+
+/// No runtime answers.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotFound {
+    /// The one that we were told to use.
+    #[error("{0}")]
+    Named(Error),
+    /// None of the known ones.
+    #[error("no container runtime answers; give its socket with --runtime-endpoint\n{0}")]
+    Searched(Tried),
+}
+
+/// Every socket that was tried, and why it is not the one.
+#[derive(Debug)]
+pub(crate) struct Tried(Vec<Error>);
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (absent, present): (Vec<&Error>, Vec<&Error>) =
+            self.0.iter().partition(|error| error.kind() == rubelet_cri::ErrorKind::NoSocket);
+        if present.is_empty() {
+            let paths: Vec<String> =
+                absent.iter().map(|error| error.endpoint().path().display().to_string()).collect();
+            return write!(f, "none of these sockets exists: {}", paths.join(", "));
+        }
+        for (number, error) in present.into_iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl RuntimeArgs {
+    /// Finds the runtime and greets it.
+    pub(crate) async fn find(&self) -> Result<Found, NotFound> {
+        if let Some(endpoint) = &self.runtime_endpoint {
+            return greet(endpoint.clone(), false).await.map_err(NotFound::Named);
+        }
+        let mut tried = Vec::new();
+        for endpoint in KNOWN {
+            let endpoint: Endpoint = endpoint.parse().expect("the known endpoints are well formed");
+            match greet(endpoint, true).await {
+                Ok(found) => return Ok(found),
+                Err(error) => tried.push(error),
+            }
+        }
+        Err(NotFound::Searched(Tried(tried)))
+    }
+}
+
+async fn greet(endpoint: Endpoint, was_searched: bool) -> Result<Found, Error> {
+    let client = RuntimeClient::new(endpoint, Options::default(), Metrics::default());
+    let version = client.version().await?;
+    let runtime = format!("{} {}", version.runtime_name, version.runtime_version);
+    Ok(Found { client, runtime, was_searched })
+}

@@ -1,0 +1,221 @@
+//! What is printed for people: one line an item.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use pleg::{EventKind, GoDuration, PodEvent, Subject};
+use rubelet_model::{ContainerState, ContainerStatus, PodStatus, SandboxState, UnixNanos};
+
+use super::{Item, Note};
+
+const GREEN: Style = AnsiColor::Green.on_default();
+const RED: Style = AnsiColor::Red.on_default();
+const YELLOW: Style = AnsiColor::Yellow.on_default();
+const DIM: Style = Style::new().dimmed();
+const BOLD: Style = Style::new().bold();
+
+/// The line for an item. Colours are taken out later where the output is not a terminal.
+pub(super) fn line(item: &Item<'_>) -> String {
+    match item {
+        Item::Watching { runtime, endpoint, was_searched } => {
+            let how = if *was_searched { " (found; --runtime-endpoint chooses another)" } else { "" };
+            format!("{DIM}watching {} at {endpoint}{how}{DIM:#}", clean(runtime))
+        }
+        Item::Pod(status) => pod(status),
+        Item::Event(event) => self::event(event, &TimeZone::system()),
+        Item::Note(note) => self::note(note),
+    }
+}
+
+fn pod(status: &PodStatus) -> String {
+    let mut line = format!("{BOLD}{}{BOLD:#}", clean(&status.pod.to_string()));
+    match status.sandboxes.first().map(|sandbox| sandbox.state) {
+        Some(SandboxState::Ready) => {}
+        Some(SandboxState::NotReady) => push(&mut line, YELLOW, "not ready"),
+        Some(SandboxState::Unknown) => push(&mut line, YELLOW, "state unknown"),
+        None => push(&mut line, YELLOW, "no sandbox"),
+    }
+    for ip in &status.ips {
+        push(&mut line, DIM, &ip.to_string());
+    }
+    for container in &status.containers {
+        let (style, state) = state_of(container);
+        let _ = write!(line, "  {} {style}{state}{style:#}", clean(&container.name));
+    }
+    line
+}
+
+fn state_of(container: &ContainerStatus) -> (Style, String) {
+    match container.state {
+        ContainerState::Created => (YELLOW, "created".to_owned()),
+        ContainerState::Running => (GREEN, "running".to_owned()),
+        ContainerState::Unknown => (YELLOW, "unknown".to_owned()),
+        ContainerState::Exited => {
+            let style = if container.exit_code == 0 { DIM } else { RED };
+            (style, format!("exited {}", exit(container.exit_code, &container.reason)))
+        }
+    }
+}
+
+fn exit(code: i32, reason: &str) -> String {
+    if reason.is_empty() { code.to_string() } else { format!("{code} {}", clean(reason)) }
+}
+
+fn event(event: &PodEvent, zone: &TimeZone) -> String {
+    let failed = event.exit.as_ref().is_some_and(|exit| exit.code != 0);
+    let style = match event.kind {
+        EventKind::ContainerStarted => GREEN,
+        EventKind::ContainerDied if failed => RED,
+        EventKind::ContainerDied => YELLOW,
+        EventKind::ContainerRemoved => DIM,
+        EventKind::PodSync | EventKind::ContainerChanged => AnsiColor::Cyan.on_default(),
+    };
+    let subject = match &event.subject {
+        Some(Subject::Container { name, id, .. }) if name.is_empty() => short(id.as_str()),
+        Some(Subject::Container { name, .. }) => clean(name),
+        Some(Subject::Sandbox { .. }) => "(sandbox)".to_owned(),
+        None => "-".to_owned(),
+    };
+    let mut line = format!(
+        "{DIM}{}{DIM:#}  {BOLD}{}{BOLD:#}  {subject}  {style}{}{style:#}",
+        time(event.seen_at, zone),
+        clean(&event.pod.to_string()),
+        event.kind,
+    );
+    if let Some(exited) = &event.exit {
+        let _ = write!(line, "  {style}exit {}{style:#}", exit(exited.code, &exited.reason));
+    }
+    if event.merged > 1 {
+        let _ = write!(line, "  {YELLOW}(stands for {} events){YELLOW:#}", event.merged);
+    }
+    line
+}
+
+fn note(note: &Note) -> String {
+    match note {
+        Note::RuntimeLost { reason } => {
+            format!("{YELLOW}the runtime does not answer: {}; waiting for it{YELLOW:#}", clean(reason))
+        }
+        Note::RuntimeBack { after } => {
+            format!("{GREEN}the runtime is back after {}{GREEN:#}", GoDuration(rounded(*after)))
+        }
+        Note::Reconnected => {
+            format!("{YELLOW}the connection to the runtime was made anew; it may have restarted{YELLOW:#}")
+        }
+        Note::PodStuck(stuck) => format!("{YELLOW}{}{YELLOW:#}", clean(&stuck.to_string())),
+        Note::PodUnstuck { pod, after } => format!(
+            "{GREEN}pod {} answers again after {}{GREEN:#}",
+            clean(&pod.to_string()),
+            GoDuration(rounded(*after))
+        ),
+    }
+}
+
+/// To the millisecond: nobody reads more of a waiting time.
+fn rounded(duration: std::time::Duration) -> std::time::Duration {
+    std::time::Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn time(at: UnixNanos, zone: &TimeZone) -> String {
+    match Timestamp::from_nanosecond(i128::from(at.0)) {
+        Ok(timestamp) => timestamp.to_zoned(zone.clone()).strftime("%H:%M:%S.%3f").to_string(),
+        Err(_) => "?".to_owned(),
+    }
+}
+
+fn push(line: &mut String, style: Style, text: &str) {
+    let _ = write!(line, "  {style}{text}{style:#}");
+}
+
+/// As much of an id as people read.
+fn short(id: &str) -> String {
+    clean(id).chars().take(12).collect()
+}
+
+/// A text of the runtime's without what could upset a terminal.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use anstream::adapter::strip_str;
+    use pleg::{Exit, StuckPod, Trigger};
+    use rubelet_model::PodRef;
+
+    use super::*;
+
+    fn plain(line: &str) -> String {
+        strip_str(line).to_string()
+    }
+
+    fn died(code: i32, reason: &str) -> PodEvent {
+        PodEvent {
+            seq: 3,
+            kind: EventKind::ContainerDied,
+            pod: PodRef::new("uid", "default", "web-0"),
+            subject: Some(Subject::Container { id: "c0ffee".into(), name: "nginx".into(), attempt: 1 }),
+            exit: Some(Exit { code, reason: reason.into(), oom_killed: reason == "OOMKilled" }),
+            happened_at: None,
+            seen_at: UnixNanos(1_700_000_000_123_456_789),
+            trigger: Trigger::Relist,
+            merged: 1,
+        }
+    }
+
+    #[test]
+    fn events_read_as_time_pod_container_event_and_exit() {
+        let line = |event: &PodEvent| plain(&event_line(event));
+        fn event_line(event: &PodEvent) -> String {
+            super::event(event, &TimeZone::UTC)
+        }
+        assert_eq!(
+            line(&died(137, "OOMKilled")),
+            "22:13:20.123  default/web-0  nginx  ContainerDied  exit 137 OOMKilled"
+        );
+        let started = PodEvent {
+            kind: EventKind::ContainerStarted,
+            exit: None,
+            subject: Some(Subject::Sandbox { id: "s".into(), attempt: 0 }),
+            ..died(0, "")
+        };
+        assert_eq!(line(&started), "22:13:20.123  default/web-0  (sandbox)  ContainerStarted");
+        let merged =
+            PodEvent { kind: EventKind::PodSync, exit: None, subject: None, merged: 12, ..died(0, "") };
+        assert_eq!(line(&merged), "22:13:20.123  default/web-0  -  PodSync  (stands for 12 events)");
+    }
+
+    #[test]
+    fn what_a_runtime_says_cannot_upset_the_terminal() {
+        let mut event = died(1, "Error\u{1b}[2J\nforged line");
+        event.pod.name = "web\u{7}\r0".into();
+        let line = plain(&super::event(&event, &TimeZone::UTC));
+        assert!(!line.contains(|c: char| c.is_control()), "{line:?}");
+    }
+
+    #[test]
+    fn notes_say_what_happened_and_for_how_long() {
+        let stuck = StuckPod {
+            pod: PodRef::new("uid", "default", "web-0"),
+            age: Duration::from_secs(10),
+            call: None,
+            failures: 2,
+            last_error: None,
+        };
+        let notes = [
+            (
+                Note::RuntimeLost { reason: "nobody listens on /run/x.sock".into() },
+                "the runtime does not answer: nobody listens on /run/x.sock; waiting for it",
+            ),
+            (Note::RuntimeBack { after: Duration::from_micros(3_200_999) }, "the runtime is back after 3.2s"),
+            (Note::PodStuck(stuck), "pod default/web-0 not inspected for 10s"),
+        ];
+        for (note, expected) in notes {
+            assert_eq!(plain(&super::note(&note)), expected);
+        }
+    }
+}

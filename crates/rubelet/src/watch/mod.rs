@@ -1,0 +1,255 @@
+//! Follows a runtime and prints what happens to its pods. It only reads.
+//!
+//! Printing happens on a thread of its own. When nobody takes the output, the printer waits, this loop waits for
+//! the printer, and the PLEG goes on: events of one pod that pile up are merged into one, and none is lost.
+
+mod filter;
+mod json;
+mod lines;
+mod printer;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::cri::CriObserver;
+use pleg::{Config, Handle, Metrics, Pleg, PodEvent, Reach, StuckPod, Subscription};
+use rubelet_model::{PodStatus, PodUid};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+
+pub(crate) use filter::{Filter, KindFilter};
+use printer::{Printer, Stopped};
+
+use crate::endpoint::Found;
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Something to print.
+#[derive(Debug)]
+enum Item<'a> {
+    /// The runtime that is watched.
+    Watching {
+        runtime: &'a str,
+        endpoint: String,
+        was_searched: bool,
+    },
+    /// A pod that was there at the start.
+    Pod(&'a PodStatus),
+    Event(&'a PodEvent),
+    Note(Note),
+}
+
+/// What an operator should know besides the events.
+#[derive(Debug)]
+enum Note {
+    RuntimeLost {
+        reason: String,
+    },
+    RuntimeBack {
+        after: Duration,
+    },
+    /// The connection was made anew, and nobody noticed that it was gone.
+    Reconnected,
+    PodStuck(StuckPod),
+    PodUnstuck {
+        pod: rubelet_model::PodRef,
+        after: Duration,
+    },
+}
+
+/// A watch on one runtime.
+pub(crate) struct Watch {
+    found: Found,
+    filter: Filter,
+    format: Format,
+}
+
+impl Watch {
+    pub(crate) fn new(found: Found, filter: Filter, format: Format) -> Self {
+        Self { found, filter, format }
+    }
+
+    /// Watches until told to end, or until nobody reads what is printed.
+    pub(crate) async fn run(self) {
+        let endpoint = self.found.client.endpoint().to_string();
+        let mut pleg =
+            Pleg::new(CriObserver::new(self.found.client.clone()), Config::default(), Metrics::default());
+        let handle = pleg.handle();
+        let mut screen = Screen { printer: Printer::start(), format: self.format, filter: self.filter };
+        let following = async {
+            let runtime = &self.found.runtime;
+            let was_searched = self.found.was_searched;
+            screen.show(&Item::Watching { runtime, endpoint, was_searched }).await?;
+            let events = handle.subscribe();
+            pleg.start();
+            Following::new(&handle, events).run(&mut screen).await
+        };
+        tokio::select! {
+            () = told_to_end() => {}
+            ended = following => {
+                let Err(Stopped) = ended;
+            }
+        }
+        screen.printer.flush_what_it_can().await;
+    }
+}
+
+/// Ctrl-C, or a polite kill.
+async fn told_to_end() {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        // Without handlers these signals end the process by themselves.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+/// Where things are shown, in which form, and which of them.
+struct Screen {
+    printer: Printer,
+    format: Format,
+    filter: Filter,
+}
+
+impl Screen {
+    async fn show(&mut self, item: &Item<'_>) -> Result<(), Stopped> {
+        let is_shown = match item {
+            Item::Pod(status) => self.filter.shows_pod(&status.pod),
+            Item::Event(event) => self.filter.shows(event),
+            Item::Note(Note::PodStuck(stuck)) => self.filter.shows_pod(&stuck.pod),
+            Item::Note(Note::PodUnstuck { pod, .. }) => self.filter.shows_pod(pod),
+            Item::Note(Note::RuntimeLost { .. } | Note::RuntimeBack { .. } | Note::Reconnected)
+            | Item::Watching { .. } => true,
+        };
+        if !is_shown {
+            return Ok(());
+        }
+        match self.format {
+            Format::Json => self.printer.print(json::line(item)).await,
+            Format::Text => match item {
+                Item::Pod(_) | Item::Event(_) => self.printer.print(lines::line(item)).await,
+                Item::Watching { .. } | Item::Note(_) => self.printer.remark(lines::line(item)).await,
+            },
+        }
+    }
+}
+
+/// The state of a watch under way.
+struct Following<'a> {
+    handle: &'a Handle,
+    events: Subscription,
+    reach: Receiver<Reach>,
+    relists: Receiver<u64>,
+    epoch: Option<u64>,
+    lost_since: Option<Instant>,
+    stuck: BTreeMap<PodUid, StuckPod>,
+}
+
+impl<'a> Following<'a> {
+    fn new(handle: &'a Handle, events: Subscription) -> Self {
+        Self {
+            handle,
+            events,
+            reach: handle.reach(),
+            relists: handle.relists(),
+            epoch: None,
+            lost_since: None,
+            stuck: BTreeMap::new(),
+        }
+    }
+
+    /// Never ends by itself.
+    async fn run(mut self, screen: &mut Screen) -> Result<std::convert::Infallible, Stopped> {
+        self.show_what_is_there(screen).await?;
+        loop {
+            tokio::select! {
+                biased;
+                Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
+                Some(event) = self.events.next() => screen.show(&Item::Event(&event)).await?,
+                Ok(()) = self.relists.changed() => self.note_stuck_pods(screen).await?,
+            }
+        }
+    }
+
+    /// Waits for the first good relist and shows the pods that it found, in place of the events that led there.
+    async fn show_what_is_there(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+        let cache = self.handle.cache();
+        while cache.as_of().is_none() {
+            tokio::select! {
+                Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
+                Ok(()) = self.relists.changed() => {}
+            }
+        }
+        if self.relists.borrow_and_update().eq(&0) {
+            // The list is in; its inspections are not.
+            let _ = self.relists.changed().await;
+        }
+        while self.events.try_next().is_some() {}
+        let mut pods: Vec<Arc<PodStatus>> =
+            cache.all().into_iter().filter_map(|(_, status)| status.ok()).collect();
+        pods.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
+        for status in &pods {
+            screen.show(&Item::Pod(status)).await?;
+        }
+        self.note_reach(screen).await?;
+        self.note_stuck_pods(screen).await
+    }
+
+    async fn note_reach(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+        let reach = self.reach.borrow_and_update().clone();
+        let note = match reach {
+            Reach::Unasked => None,
+            Reach::Lost { error } => match self.lost_since {
+                Some(_) => None,
+                None => {
+                    self.lost_since = Some(Instant::now());
+                    Some(Note::RuntimeLost { reason: error.message.to_string() })
+                }
+            },
+            Reach::Reached { epoch } => {
+                let was = self.epoch.replace(epoch);
+                match self.lost_since.take() {
+                    Some(since) => Some(Note::RuntimeBack { after: since.elapsed() }),
+                    None => was.is_some_and(|was| was != epoch).then_some(Note::Reconnected),
+                }
+            }
+        };
+        match note {
+            Some(note) => screen.show(&Item::Note(note)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Names the pods that have become stuck, and those that no longer are.
+    async fn note_stuck_pods(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+        self.relists.mark_unchanged();
+        let now: BTreeMap<PodUid, StuckPod> =
+            self.handle.health().stuck_pods.into_iter().map(|stuck| (stuck.pod.uid.clone(), stuck)).collect();
+        let before = std::mem::replace(&mut self.stuck, now);
+        for (uid, stuck) in &self.stuck {
+            if !before.contains_key(uid) {
+                screen.show(&Item::Note(Note::PodStuck(stuck.clone()))).await?;
+            }
+        }
+        for (uid, stuck) in before {
+            if !self.stuck.contains_key(&uid) {
+                let note = Note::PodUnstuck { pod: stuck.pod, after: stuck.age };
+                screen.show(&Item::Note(note)).await?;
+            }
+        }
+        Ok(())
+    }
+}

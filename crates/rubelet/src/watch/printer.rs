@@ -1,0 +1,77 @@
+//! A thread that prints, so that a terminal or pipe that takes nothing stalls nobody else.
+
+use std::io::{self, Write};
+
+use tokio::sync::{mpsc, oneshot};
+
+/// How many lines may wait for the printer. When they do, whoever prints waits too.
+const WAITING_LINES: usize = 64;
+
+/// Nobody reads what is printed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stopped;
+
+enum Line {
+    /// For whoever reads the output.
+    Output(String),
+    /// For the person at the terminal.
+    Remark(String),
+    /// Says when everything before it has been printed.
+    Mark(oneshot::Sender<()>),
+}
+
+pub(super) struct Printer(mpsc::Sender<Line>);
+
+impl Printer {
+    pub(super) fn start() -> Self {
+        let (lines, waiting) = mpsc::channel(WAITING_LINES);
+        std::thread::spawn(move || print_all(waiting));
+        Self(lines)
+    }
+
+    /// Prints a line of output.
+    pub(super) async fn print(&self, line: String) -> Result<(), Stopped> {
+        self.0.send(Line::Output(line)).await.map_err(|_| Stopped)
+    }
+
+    /// Prints a line beside the output.
+    pub(super) async fn remark(&self, line: String) -> Result<(), Stopped> {
+        self.0.send(Line::Remark(line)).await.map_err(|_| Stopped)
+    }
+
+    /// Waits for what has been printed to be out, unless the printer is stuck.
+    pub(super) async fn flush_what_it_can(&self) {
+        let (done, flushed) = oneshot::channel();
+        if self.0.try_send(Line::Mark(done)).is_ok() {
+            let patience = std::time::Duration::from_millis(200);
+            // Late or not, the command ends now.
+            let _ = tokio::time::timeout(patience, flushed).await;
+        }
+    }
+}
+
+fn print_all(mut waiting: mpsc::Receiver<Line>) {
+    while let Some(line) = waiting.blocking_recv() {
+        let printed = match line {
+            Line::Output(line) => print_line(&mut anstream::stdout().lock(), &line),
+            Line::Remark(line) => {
+                // Without standard error there is nobody to remark anything to.
+                let _ = print_line(&mut anstream::stderr().lock(), &line);
+                Ok(())
+            }
+            Line::Mark(done) => {
+                // Whoever waits may have lost patience.
+                let _ = done.send(());
+                Ok(())
+            }
+        };
+        if printed.is_err() {
+            return;
+        }
+    }
+}
+
+fn print_line(out: &mut impl Write, line: &str) -> io::Result<()> {
+    writeln!(out, "{line}")?;
+    out.flush()
+}
