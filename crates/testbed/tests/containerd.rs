@@ -191,3 +191,10 @@ fn several_run_side_by_side() {
     drop(first);
     assert_eq!(task_state(&second, &stays).as_deref(), Some("RUNNING"));
 }
+
+#[test]
+fn a_runtime_outlives_the_thread_that_started_it() {
+    let started = std::thread::spawn(|| require(Flavor::V1_6)).join().expect("does not panic");
+    let Some(containerd) = started else { return };
+    said(containerd.ctr().arg("version"));
+}
