@@ -6,7 +6,7 @@
 
 #[cfg(feature = "embedded")]
 pub mod embedded;
-#[cfg(feature = "embedded")]
+#[cfg(feature = "image")]
 pub mod image;
 #[cfg(feature = "synthetic")]
 pub mod synthetic;

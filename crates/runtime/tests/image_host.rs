@@ -1,5 +1,5 @@
 //! The built-in image on the real machine. Needs the right to mount; says so where it is missing.
-#![cfg(feature = "embedded")]
+#![cfg(feature = "image")]
 
 use std::fs;
 use std::io;

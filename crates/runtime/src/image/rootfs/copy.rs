@@ -33,7 +33,13 @@ struct Copier<'a> {
 pub(super) fn layers(layers: &[PathBuf], target: &Path) -> Result<(), RootfsError> {
     std::fs::create_dir(target).map_err(RootfsError::io("cannot create", target))?;
     let root = open_dir(CWD, target).map_err(RootfsError::io("cannot open", target))?;
-    for layer in layers {
+    let mut first = 0;
+    for (at, layer) in layers.iter().enumerate() {
+        if is_opaque_root(layer)? {
+            first = at;
+        }
+    }
+    for layer in &layers[first..] {
         let from = open_dir(CWD, layer).map_err(RootfsError::io("cannot open", layer))?;
         let mut copier = Copier {
             root: root.as_fd(),
@@ -43,6 +49,11 @@ pub(super) fn layers(layers: &[PathBuf], target: &Path) -> Result<(), RootfsErro
         copier.dir(&from, &root, Path::new("")).map_err(RootfsError::io("cannot copy", layer))?;
     }
     Ok(())
+}
+
+/// Whether this layer hides everything below it.
+pub(super) fn is_opaque_root(layer: &Path) -> Result<bool, RootfsError> {
+    open_dir(CWD, layer).map(marks::is_opaque).map_err(RootfsError::io("cannot open", layer))
 }
 
 /// Gives one directory the owner, mode and attributes of another.

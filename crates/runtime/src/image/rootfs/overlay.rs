@@ -15,7 +15,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags};
 
-use super::RootfsError;
+use super::{RootfsError, copy};
 use crate::image::marks::Marks;
 use crate::image::record::Image;
 use crate::image::store::{ImageStore, read_layer_meta};
@@ -59,7 +59,12 @@ impl Layers {
                     (Some(_), _) => return Ok(Self { dirs: Vec::new(), marks: None }),
                 };
             }
+            // The kernel merges roots whatever their marks say, so an opaque root has to be the last.
+            let hides_the_rest = copy::is_opaque_root(&dir)?;
             dirs.push(dir);
+            if hides_the_rest {
+                break;
+            }
         }
         if dirs.is_empty() {
             dirs.push(empty.to_owned());

@@ -1,0 +1,190 @@
+//! What an entry's name in a layer means: the pure rules, before any file is touched.
+
+use std::ffi::CString;
+
+/// Longer paths cannot be opened in one call, so no image has them.
+const MAX_PATH: usize = 4095;
+const WHITEOUT_PREFIX: &[u8] = b".wh.";
+const OPAQUE: &[u8] = b".wh..wh..opq";
+/// Notes that an old union filesystem kept for itself.
+const META_PREFIX: &[u8] = b".wh..wh.";
+
+/// Where an entry belongs, relative to the layer's root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The directories on the way, none of them empty, `.` or `..`.
+    pub(crate) parents: Vec<Vec<u8>>,
+    /// The last part; none for the root itself.
+    pub(crate) name: Option<CString>,
+}
+
+/// What the last part of an entry's name asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// An entry like any other.
+    Entry,
+    /// This name in lower layers is gone.
+    Whiteout(CString),
+    /// Everything that lower layers have in this directory is gone.
+    Opaque,
+    /// Nothing that concerns us.
+    Ignored,
+}
+
+/// Why a name is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// A part is `..`.
+    #[error("its path has a \"..\" part")]
+    Parent,
+    /// A zero byte.
+    #[error("its path has a zero byte")]
+    Nul,
+    /// Longer than the system takes.
+    #[error("its path is longer than {MAX_PATH} bytes")]
+    TooLong,
+    /// Nested deeper than the limit.
+    #[error("it is nested deeper than {0} directories")]
+    TooDeep(usize),
+    /// The name of a whiteout where a directory should be, or a whiteout of nothing.
+    #[error("its name misuses the whiteout prefix \".wh.\"")]
+    Whiteout,
+    /// Nothing but slashes and dots, for something that is no directory.
+    #[error("it has no name")]
+    Nameless,
+}
+
+impl Place {
+    /// Reads a path. A leading slash means the layer's root, as everywhere; `..` is refused: no builder writes it.
+    pub(crate) fn parse(path: &[u8], max_depth: usize) -> Result<Self, PathError> {
+        if path.len() > MAX_PATH {
+            return Err(PathError::TooLong);
+        }
+        let mut parts = Vec::new();
+        for part in path.split(|&byte| byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => return Err(PathError::Parent),
+                part if part.contains(&0) => return Err(PathError::Nul),
+                part => parts.push(part.to_vec()),
+            }
+        }
+        if parts.len() > max_depth {
+            return Err(PathError::TooDeep(max_depth));
+        }
+        let name = parts.pop().map(CString::new).transpose().map_err(|_| PathError::Nul)?;
+        Ok(Self { parents: parts, name })
+    }
+
+    /// What the entry of this name asks for.
+    pub(crate) fn meaning(&self) -> Result<Meaning, PathError> {
+        if self.parents.iter().any(|part| part.starts_with(WHITEOUT_PREFIX)) {
+            return Err(PathError::Whiteout);
+        }
+        let Some(name) = &self.name else { return Ok(Meaning::Entry) };
+        let name = name.to_bytes();
+        if name == OPAQUE {
+            return Ok(Meaning::Opaque);
+        }
+        if name.starts_with(META_PREFIX) {
+            return Ok(Meaning::Ignored);
+        }
+        match name.strip_prefix(WHITEOUT_PREFIX) {
+            None => Ok(Meaning::Entry),
+            // `.wh...` would remove the parent, and `.wh..` the directory itself.
+            Some(b"" | b"." | b"..") => Err(PathError::Whiteout),
+            Some(hidden) => CString::new(hidden).map(Meaning::Whiteout).map_err(|_| PathError::Nul),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(path: &[u8]) -> Result<Place, PathError> {
+        Place::parse(path, 8)
+    }
+
+    #[test]
+    fn paths_are_read_as_relative_to_the_root() {
+        for (path, parents, name) in [
+            ("a", vec![], Some("a")),
+            ("./a", vec![], Some("a")),
+            ("/a/b/", vec!["a"], Some("b")),
+            ("a//./b", vec!["a"], Some("b")),
+            ("/", vec![], None),
+            ("./", vec![], None),
+            ("", vec![], None),
+            ("...", vec![], Some("...")),
+            ("a\\..\\b", vec![], Some("a\\..\\b")),
+        ] {
+            let place = parse(path.as_bytes()).unwrap();
+            let parents: Vec<Vec<u8>> = parents.into_iter().map(|part| part.as_bytes().to_vec()).collect();
+            assert_eq!(place.parents, parents, "{path}");
+            assert_eq!(place.name, name.map(|name| CString::new(name).unwrap()), "{path}");
+        }
+    }
+
+    #[test]
+    fn paths_that_go_up_or_too_far_are_refused() {
+        for (path, error) in [
+            (b"../x".to_vec(), PathError::Parent),
+            (b"a/../../x".to_vec(), PathError::Parent),
+            (b"/..".to_vec(), PathError::Parent),
+            (b"a/..".to_vec(), PathError::Parent),
+            (b"a\0/b".to_vec(), PathError::Nul),
+            (b"a\0".to_vec(), PathError::Nul),
+            ("a/".repeat(9).into_bytes(), PathError::TooDeep(8)),
+            ("a".repeat(5000).into_bytes(), PathError::TooLong),
+        ] {
+            assert_eq!(parse(&path), Err(error), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn whiteouts() {
+        let hides = |name: &str| Ok(Meaning::Whiteout(CString::new(name).unwrap()));
+        for (path, meaning) in [
+            ("a/b", Ok(Meaning::Entry)),
+            (".", Ok(Meaning::Entry)),
+            ("a/.wh.b", hides("b")),
+            (".wh.b", hides("b")),
+            ("a/.wh....", hides("...")),
+            (".wh..b", hides(".b")),
+            ("a/.wh..wh..opq", Ok(Meaning::Opaque)),
+            (".wh..wh.plnk", Ok(Meaning::Ignored)),
+            (".wh..wh.aufs", Ok(Meaning::Ignored)),
+            (".wh.", Err(PathError::Whiteout)),
+            (".wh..", Err(PathError::Whiteout)),
+            (".wh...", Err(PathError::Whiteout)),
+            ("a/.wh.b/c", Err(PathError::Whiteout)),
+            (".wh..wh..opq/c", Err(PathError::Whiteout)),
+            ("a/wh.b", Ok(Meaning::Entry)),
+        ] {
+            assert_eq!(parse(path.as_bytes()).unwrap().meaning(), meaning, "{path}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_path_has_a_part_that_moves(path in proptest::collection::vec(
+            proptest::prop_oneof![
+                proptest::strategy::Just(b'/'), proptest::strategy::Just(b'.'),
+                proptest::strategy::Just(b'a'), proptest::num::u8::ANY,
+            ], 0..64)) {
+            if let Ok(place) = parse(&path) {
+                let name = place.name.iter().map(|name| name.to_bytes());
+                for part in place.parents.iter().map(Vec::as_slice).chain(name) {
+                    proptest::prop_assert!(!matches!(part, b"" | b"." | b".."));
+                    proptest::prop_assert!(!part.contains(&b'/') && !part.contains(&0));
+                }
+                if let Ok(Meaning::Whiteout(hidden)) = place.meaning() {
+                    let hidden = hidden.to_bytes();
+                    proptest::prop_assert!(!matches!(hidden, b"" | b"." | b".."));
+                    proptest::prop_assert!(!hidden.contains(&b'/'));
+                }
+            }
+        }
+    }
+}

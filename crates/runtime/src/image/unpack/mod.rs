@@ -1,0 +1,481 @@
+//! Unpacks one layer into a directory of its own.
+//!
+//! The archive may come from anyone. Its names are checked first ([`super::rules`]), but safety does not rest on
+//! that: every file is made relative to an open directory that the kernel resolved inside the target ([`tree`]), the
+//! last part of a name is never followed, and what stands in the way is removed, not written through.
+
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use super::limits::Limits;
+use super::marks::{self, Marks};
+use super::rules::{Meaning, PathError, Place};
+use super::store::LayerMeta;
+use super::streams::{OverLimit, over_limit};
+use super::tape::{Entry, EntryKind, Skip, Tape, TarError};
+use tree::Tree;
+
+/// Names of directories whose modes and times are set at the end: what they may occupy in memory.
+const MAX_PENDING_BYTES: usize = 256 << 20;
+const COPY_BUFFER: usize = 128 * 1024;
+/// How often to look whether the disk fills up: after so many bytes, or so many entries.
+const SPACE_CHECK_BYTES: u64 = 32 << 20;
+const SPACE_CHECK_ENTRIES: u64 = 8192;
+
+/// Why a layer was not unpacked.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{reason}", entry.as_ref().map(|entry| format!("entry {entry:?}: ")).unwrap_or_default())]
+pub struct UnpackError {
+    /// The entry at fault, if it is one.
+    pub entry: Option<String>,
+    /// What is wrong.
+    #[source]
+    pub reason: UnpackReason,
+}
+
+/// What is wrong with a layer or an entry of it.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackReason {
+    /// Not a tar archive, or a damaged one.
+    #[error(transparent)]
+    Tar(#[from] TarError),
+    /// A name that is refused.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// Decompressed, it is longer than allowed.
+    #[error("the layer has {0}: raise the limit if it is meant to")]
+    TooBig(#[from] OverLimit),
+    /// More entries than allowed.
+    #[error("the layer has more than {0} entries")]
+    TooManyEntries(u64),
+    /// So many directories that the list of them does not fit.
+    #[error("the names of the layer's directories take more than {0} bytes")]
+    TooManyDirectories(usize),
+    /// The disk is nearly full.
+    #[error("less than {0} bytes would stay free on the disk")]
+    NoSpace(u64),
+    /// A part of its path is not a directory, or a link that leads nowhere.
+    #[error("a part of its path is not a directory")]
+    NotADirectory,
+    /// A hard link to something that is not in the layer.
+    #[error("it is a hard link to {0:?}, which is not in the layer")]
+    LinkTarget(String),
+    /// A user or group number that cannot exist.
+    #[error("its owner {0} is not a valid number")]
+    Owner(u64),
+    /// Something of the kernel's is missing.
+    #[error("this kernel cannot confine the unpacking (openat2: {0}): Linux 5.6 or newer is needed")]
+    NoConfinement(io::Error),
+    /// The disk said no.
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+impl From<io::Error> for UnpackReason {
+    fn from(error: io::Error) -> Self {
+        match over_limit(&error) {
+            Some(limit) => Self::TooBig(limit),
+            None if error.kind() == io::ErrorKind::UnexpectedEof => Self::Tar(TarError::Truncated),
+            None => Self::Io(error),
+        }
+    }
+}
+
+impl From<Errno> for UnpackReason {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+/// What a directory gets when nothing more is put into it.
+struct Pending {
+    mode: u32,
+    mtime: (i64, u32),
+}
+
+struct Unpacker<'a> {
+    tree: Tree,
+    limits: &'a Limits,
+    marks: Marks,
+    /// Whether every owner and device can be made as the archive says; else what cannot be is left out.
+    exact: bool,
+    /// By path, so that the last word on a directory wins and children come after their parents.
+    pending: BTreeMap<Vec<u8>, Pending>,
+    pending_bytes: usize,
+    buffer: Vec<u8>,
+    entries: u64,
+    bytes: u64,
+    next_space_check: u64,
+    has_opaque: bool,
+}
+
+/// Unpacks the layer that this stream is into this directory, which exists and is empty.
+pub(crate) fn unpack(layer: impl Skip, target: &Path, limits: &Limits) -> Result<LayerMeta, UnpackError> {
+    let without_entry = |reason| UnpackError { entry: None, reason };
+    let mut unpacker = Unpacker::new(target, limits).map_err(without_entry)?;
+    let mut tape = Tape::new(layer);
+    loop {
+        let next = tape.next_entry().map_err(|error| match error {
+            TarError::Io(error) => without_entry(error.into()),
+            other => without_entry(other.into()),
+        })?;
+        let Some(entry) = next else { break };
+        unpacker
+            .apply(&entry, &mut tape)
+            .map_err(|reason| UnpackError { entry: Some(printable(&entry.path)), reason })?;
+    }
+    unpacker.finish().map_err(without_entry)
+}
+
+/// The beginning of a path, for a message.
+fn printable(path: &[u8]) -> String {
+    const SHOWN: usize = 200;
+    let mut text = String::from_utf8_lossy(&path[..path.len().min(SHOWN)]).into_owned();
+    if path.len() > SHOWN {
+        text.push('…');
+    }
+    text
+}
+
+// === impl Unpacker ===
+
+impl<'a> Unpacker<'a> {
+    fn new(target: &Path, limits: &'a Limits) -> Result<Self, UnpackReason> {
+        let tree = Tree::open(target, limits.max_depth)?;
+        let root = tree.readable(None)?;
+        rustix::fs::fchmod(&root, Mode::from_raw_mode(0o755))?;
+        Ok(Self {
+            marks: Marks::usable(root.as_fd()),
+            tree,
+            limits,
+            exact: owns_every_id(),
+            pending: BTreeMap::new(),
+            pending_bytes: 0,
+            buffer: vec![0; COPY_BUFFER],
+            entries: 0,
+            bytes: 0,
+            next_space_check: 0,
+            has_opaque: false,
+        })
+    }
+
+    fn apply(&mut self, entry: &Entry, data: &mut impl Read) -> Result<(), UnpackReason> {
+        self.entries += 1;
+        if self.entries > self.limits.max_entries {
+            return Err(UnpackReason::TooManyEntries(self.limits.max_entries));
+        }
+        if self.entries % SPACE_CHECK_ENTRIES == 1 {
+            self.check_space()?;
+        }
+        let place = Place::parse(&entry.path, self.limits.max_depth)?;
+        match place.meaning()? {
+            Meaning::Ignored => Ok(()),
+            Meaning::Opaque => {
+                self.tree.parent(&place)?;
+                let dir = self.tree.readable(Some(&place.parents))?;
+                self.has_opaque = true;
+                Ok(self.marks.make_opaque(dir.as_fd())?)
+            }
+            Meaning::Whiteout(hidden) => {
+                let parent = self.tree.parent(&place)?;
+                self.whiteout(parent.as_fd(), &hidden)
+            }
+            Meaning::Entry => match &place.name {
+                Some(name) => {
+                    let parent = self.tree.parent(&place)?;
+                    self.create(&place, parent.as_fd(), name, entry, data)
+                }
+                None if entry.kind == EntryKind::Dir => self.root(entry),
+                None => Err(PathError::Nameless.into()),
+            },
+        }
+    }
+
+    /// Hides a name of lower layers. What this layer itself has of that name stays, and hides it too.
+    fn whiteout(&mut self, parent: BorrowedFd<'_>, name: &CStr) -> Result<(), UnpackReason> {
+        match marks::make_whiteout(parent, name) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => {
+                let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                    self.has_opaque = true;
+                    self.marks.make_opaque(tree::open_dir(parent, name)?.as_fd())?;
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The layer's root itself: it exists, and only gets its attributes.
+    fn root(&mut self, entry: &Entry) -> Result<(), UnpackReason> {
+        let root = self.tree.readable(None)?;
+        self.own(|uid, gid| rustix::fs::fchown(&root, uid, gid), entry)?;
+        self.attributes(root.as_fd(), entry)?;
+        self.defer(Vec::new(), entry)
+    }
+
+    fn create(
+        &mut self,
+        place: &Place,
+        parent: BorrowedFd<'_>,
+        name: &CStr,
+        entry: &Entry,
+        data: &mut impl Read,
+    ) -> Result<(), UnpackReason> {
+        match &entry.kind {
+            EntryKind::Dir => return self.directory(place, parent, name, entry),
+            EntryKind::File { .. } => return self.file(parent, name, entry, data),
+            EntryKind::Hardlink(target) => return self.hardlink(parent, name, target),
+            EntryKind::Symlink(target) => {
+                self.tree.clear(parent, name)?;
+                rustix::fs::symlinkat(target.as_slice(), parent, name)?;
+            }
+            EntryKind::Fifo => {
+                self.tree.clear(parent, name)?;
+                self.node(parent, name, FileType::Fifo, 0)?;
+            }
+            // As a device this is a whiteout, and whiteouts are asked for by name.
+            EntryKind::CharDevice { major: 0, minor: 0 } => return Ok(()),
+            EntryKind::CharDevice { major, minor } => {
+                self.tree.clear(parent, name)?;
+                let device = rustix::fs::makedev(*major, *minor);
+                if !self.node(parent, name, FileType::CharacterDevice, device)? {
+                    return Ok(());
+                }
+            }
+            EntryKind::BlockDevice { major, minor } => {
+                self.tree.clear(parent, name)?;
+                let device = rustix::fs::makedev(*major, *minor);
+                if !self.node(parent, name, FileType::BlockDevice, device)? {
+                    return Ok(());
+                }
+            }
+        }
+        let nofollow = AtFlags::SYMLINK_NOFOLLOW;
+        self.own(|uid, gid| rustix::fs::chownat(parent, name, uid, gid, nofollow), entry)?;
+        if !matches!(entry.kind, EntryKind::Symlink(_)) {
+            // Not a link: it was made a moment ago, and nobody else is here.
+            rustix::fs::chmodat(parent, name, Mode::from_raw_mode(entry.mode), AtFlags::empty())?;
+        }
+        Ok(rustix::fs::utimensat(parent, name, &times(entry.mtime), nofollow)?)
+    }
+
+    fn directory(
+        &mut self,
+        place: &Place,
+        parent: BorrowedFd<'_>,
+        name: &CStr,
+        entry: &Entry,
+    ) -> Result<(), UnpackReason> {
+        let replaced_whiteout = match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
+            Ok(()) => false,
+            Err(Errno::EXIST) => {
+                let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                    false
+                } else {
+                    self.tree.clear(parent, name)?;
+                    rustix::fs::mkdirat(parent, name, Mode::RWXU)?;
+                    marks::is_whiteout(&stat)
+                }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let dir = tree::open_dir(parent, name)?;
+        if replaced_whiteout {
+            // The name was gone and is back: what lower layers had in it stays gone.
+            self.has_opaque = true;
+            self.marks.make_opaque(dir.as_fd())?;
+        }
+        self.own(|uid, gid| rustix::fs::fchown(&dir, uid, gid), entry)?;
+        self.attributes(dir.as_fd(), entry)?;
+        let mut path = place.parents.join(&b'/');
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name.to_bytes());
+        self.defer(path, entry)
+    }
+
+    fn file(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &CStr,
+        entry: &Entry,
+        data: &mut impl Read,
+    ) -> Result<(), UnpackReason> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let create = || rustix::fs::openat(parent, name, flags, Mode::RUSR | Mode::WUSR);
+        let mut file = File::from(match create() {
+            Err(Errno::EXIST) => {
+                self.tree.clear(parent, name)?;
+                create()?
+            }
+            other => other?,
+        });
+        loop {
+            let len = match data.read(&mut self.buffer) {
+                Ok(0) => break,
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            self.bytes += len as u64;
+            if self.bytes >= self.next_space_check {
+                self.check_space()?;
+            }
+            file.write_all(&self.buffer[..len])?;
+        }
+        self.own(|uid, gid| rustix::fs::fchown(&file, uid, gid), entry)?;
+        // After the owner, whose change takes set-id bits and capabilities away.
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(entry.mode))?;
+        self.attributes(file.as_fd(), entry)?;
+        Ok(rustix::fs::futimens(&file, &times(entry.mtime))?)
+    }
+
+    fn hardlink(&mut self, parent: BorrowedFd<'_>, name: &CStr, target: &[u8]) -> Result<(), UnpackReason> {
+        let missing = || UnpackReason::LinkTarget(printable(target));
+        let place = Place::parse(target, self.limits.max_depth)?;
+        let Some(target_name) = place.name.as_deref() else { return Err(missing()) };
+        let target_parent = self.tree.existing_parent(&place)?.ok_or_else(missing)?;
+        let stat = match rustix::fs::statat(&target_parent, target_name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Err(missing()),
+            Err(error) => return Err(error.into()),
+        };
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind == FileType::Directory || marks::is_whiteout(&stat) {
+            return Err(missing());
+        }
+        match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            // A link to itself: clearing the way would remove what it leads to.
+            Ok(there) if (there.st_dev, there.st_ino) == (stat.st_dev, stat.st_ino) => return Ok(()),
+            Ok(_) => {
+                self.tree.clear(parent, name)?;
+                // What stood in the way may have been a directory with the target in it.
+                rustix::fs::statat(&target_parent, target_name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_err(|_| missing())?;
+            }
+            Err(_) => {}
+        }
+        Ok(rustix::fs::linkat(&target_parent, target_name, parent, name, AtFlags::empty())?)
+    }
+
+    /// Makes a special file. False where that is not for us to do, which for devices is no loss: they do not work in
+    /// a container's root.
+    fn node(
+        &self,
+        parent: BorrowedFd<'_>,
+        name: &CStr,
+        kind: FileType,
+        device: u64,
+    ) -> Result<bool, UnpackReason> {
+        match rustix::fs::mknodat(parent, name, kind, Mode::RUSR | Mode::WUSR, device) {
+            Ok(()) => Ok(true),
+            Err(Errno::PERM) if kind != FileType::Fifo => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn own(
+        &self,
+        set: impl FnOnce(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
+        entry: &Entry,
+    ) -> Result<(), UnpackReason> {
+        let valid = |id: u64| match u32::try_from(id) {
+            Ok(id) if id != u32::MAX => Ok(id),
+            _ => Err(UnpackReason::Owner(id)),
+        };
+        let (uid, gid) = (Uid::from_raw(valid(entry.uid)?), Gid::from_raw(valid(entry.gid)?));
+        match set(Some(uid), Some(gid)) {
+            Ok(()) => Ok(()),
+            Err(Errno::PERM | Errno::INVAL) if !self.exact => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn attributes(&self, file: BorrowedFd<'_>, entry: &Entry) -> Result<(), UnpackReason> {
+        for (name, value) in &entry.xattrs {
+            if !is_wanted_attribute(name) {
+                continue;
+            }
+            match rustix::fs::fsetxattr(file, name.as_slice(), value, XattrFlags::empty()) {
+                Ok(()) | Err(Errno::OPNOTSUPP) => {}
+                Err(Errno::PERM | Errno::INVAL) if !self.exact => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn defer(&mut self, path: Vec<u8>, entry: &Entry) -> Result<(), UnpackReason> {
+        self.pending_bytes += path.len() + size_of::<Pending>();
+        if self.pending_bytes > MAX_PENDING_BYTES {
+            return Err(UnpackReason::TooManyDirectories(MAX_PENDING_BYTES));
+        }
+        self.pending.insert(path, Pending { mode: entry.mode, mtime: entry.mtime });
+        Ok(())
+    }
+
+    fn check_space(&mut self) -> Result<(), UnpackReason> {
+        self.next_space_check = self.bytes + SPACE_CHECK_BYTES;
+        let stat = self.tree.filesystem()?;
+        if stat.f_bavail.saturating_mul(stat.f_frsize) < self.limits.min_free_bytes {
+            return Err(UnpackReason::NoSpace(self.limits.min_free_bytes));
+        }
+        Ok(())
+    }
+
+    /// Gives directories their modes and times, children before parents: a mode may lock us out, and every new file
+    /// changes its directory's time.
+    fn finish(mut self) -> Result<LayerMeta, UnpackReason> {
+        for (path, pending) in std::mem::take(&mut self.pending).into_iter().rev() {
+            // It may have been replaced since by something else, which has its own attributes.
+            if let Some(dir) = self.tree.existing_dir(&path)? {
+                rustix::fs::fchmod(&dir, Mode::from_raw_mode(pending.mode))?;
+                rustix::fs::futimens(&dir, &times(pending.mtime))?;
+            }
+        }
+        Ok(LayerMeta {
+            bytes: self.bytes,
+            inodes: self.entries + 1,
+            marks: self.marks,
+            has_opaque: self.has_opaque,
+        })
+    }
+}
+
+/// Attributes that mean something in a container. Overlayfs' own would let an archive rewire the mount; the others
+/// are notes of the machine it was built on.
+fn is_wanted_attribute(name: &[u8]) -> bool {
+    !name.contains(&0)
+        && !marks::is_overlay_attribute(name)
+        && (name == b"security.capability"
+            || name.starts_with(b"user.")
+            || name.starts_with(b"system.posix_acl_"))
+}
+
+/// Whether we are root of the whole machine: then an owner that cannot be set is an error and not a fact of life.
+fn owns_every_id() -> bool {
+    rustix::process::geteuid().is_root()
+        && std::fs::read_to_string("/proc/self/uid_map")
+            .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]))
+}
+
+fn times((seconds, nanos): (i64, u32)) -> Timestamps {
+    let time = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };
+    Timestamps { last_access: time, last_modification: time }
+}
