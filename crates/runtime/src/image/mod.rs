@@ -10,15 +10,21 @@
 //! The store is safe to open from several processes at once and after being killed at any moment. Every
 //! call here is synchronous and touches the disk: call it from `spawn_blocking`. Pulls alone are async.
 
+mod archive;
 mod config;
 mod digest;
 mod files;
 mod host;
+mod import;
 mod index;
+mod ingest;
 mod lease;
 mod limits;
+mod manifest;
 mod marks;
 mod name;
+mod platform;
+mod progress;
 mod record;
 pub mod rootfs;
 mod rules;
@@ -31,9 +37,14 @@ mod unpack;
 pub use config::{ConfigError, ImageConfig};
 pub use digest::{Digest, DigestError};
 pub use host::HOST_IMAGE;
+pub use import::{ImportError, ImportOptions, ImportReason};
+pub use ingest::IngestError;
 pub use lease::Lease;
 pub use limits::Limits;
+pub use manifest::ManifestError;
 pub use name::{ImageName, NameError, Selector};
+pub use platform::Platform;
+pub use progress::{Event, Progress};
 pub use record::{Content, Image};
 pub use rules::PathError;
 pub use store::{FsUsage, ImageStore, Removed, StoreError};

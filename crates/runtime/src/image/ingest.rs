@@ -1,0 +1,228 @@
+//! The way into the store, the same for archives and registries: layers are unpacked aside and verified, and then
+//! everything becomes visible at once, or nothing does.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::config::{ConfigBlob, ConfigError};
+use super::digest::Digest;
+use super::files;
+use super::limits::Limits;
+use super::name::ImageName;
+use super::platform::Platform;
+use super::record::{Content, Image};
+use super::staging::Staging;
+use super::store::{ImageStore, LAYER_FILES, LAYER_META, StoreError, check_tag, read_layer_meta, write_json};
+use super::streams::{Capped, Hashing, decompress};
+use super::unpack::{UnpackError, unpack};
+
+/// Work on one or several images. Dropped without a commit, it leaves nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Ingest {
+    store: ImageStore,
+    staging: Arc<Staging>,
+    limits: Limits,
+}
+
+/// An image whose layers are all here.
+#[derive(Debug)]
+pub(crate) struct NewImage {
+    /// The digest of the configuration.
+    pub(crate) id: Digest,
+    pub(crate) config: ConfigBlob,
+    pub(crate) tags: Vec<ImageName>,
+    /// The same image by its manifests' digests.
+    pub(crate) digests: Vec<ImageName>,
+}
+
+/// Why a configuration or a layer was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// A blob that is not what its digest says.
+    #[error("{what} has the digest {found}, and {wanted} was promised: it is damaged or forged")]
+    Digest {
+        /// What it is.
+        what: &'static str,
+        /// The digest it should have.
+        wanted: Digest,
+        /// The digest it has.
+        found: Digest,
+    },
+    /// A configuration that cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The manifest and the configuration disagree.
+    #[error("the manifest lists {manifest} layers, and the configuration {config}")]
+    LayerCount {
+        /// In the manifest.
+        manifest: usize,
+        /// In the configuration.
+        config: usize,
+    },
+    /// Made for another system.
+    #[error("the image is for {0}, and this machine runs linux")]
+    WrongSystem(String),
+    /// A layer that cannot be unpacked.
+    #[error("layer {layer}: {source}")]
+    Layer {
+        /// The layer's diff id.
+        layer: Digest,
+        /// Why.
+        source: UnpackError,
+    },
+    /// A layer that cannot be read or decompressed.
+    #[error("layer {layer}: {source}")]
+    Read {
+        /// The layer's diff id.
+        layer: Digest,
+        /// Why.
+        source: io::Error,
+    },
+    /// The store does not work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Reads a configuration and checks it against its digest and the number of layers that go with it.
+pub(crate) fn read_config(
+    json: &[u8],
+    wanted: Option<&Digest>,
+    layers: usize,
+) -> Result<(Digest, ConfigBlob), IngestError> {
+    let found = Digest::of(json);
+    if let Some(wanted) = wanted
+        && *wanted != found
+    {
+        return Err(IngestError::Digest { what: "the configuration", wanted: wanted.clone(), found });
+    }
+    let config = ConfigBlob::parse(json)?;
+    if config.diff_ids.len() != layers {
+        return Err(IngestError::LayerCount { manifest: layers, config: config.diff_ids.len() });
+    }
+    let machine = Platform::host();
+    if !config.os.is_empty() && config.os != machine.os {
+        return Err(IngestError::WrongSystem(format!("{}/{}", config.os, config.architecture)));
+    }
+    if !config.architecture.is_empty() && config.architecture != machine.architecture {
+        // It can run where an emulator is registered with the kernel, and only the user knows.
+        tracing::warn!(image = %found, built_for = %config.architecture, "the image is for another processor");
+    }
+    Ok((found, config))
+}
+
+// === impl Ingest ===
+
+impl Ingest {
+    pub(crate) fn begin(store: &ImageStore, limits: &Limits) -> Result<Self, StoreError> {
+        let staging = Staging::create(store)?;
+        let layers = staging.path().join("layers");
+        files::create_private_dir(&layers).map_err(StoreError::io("cannot create", &layers))?;
+        Ok(Self { store: store.clone(), staging, limits: limits.clone() })
+    }
+
+    /// A directory that lasts as long as this work.
+    pub(crate) fn dir(&self) -> &Path {
+        self.staging.path()
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn staged(&self, layer: &Digest) -> PathBuf {
+        self.staging.path().join("layers").join(layer.hex())
+    }
+
+    /// Whether this layer need not be fetched. If so it stays until the end of this work.
+    pub(crate) fn has(&self, layer: &Digest) -> Result<bool, StoreError> {
+        Ok(self.staged(layer).is_dir() || self.staging.pin(layer)?)
+    }
+
+    /// Unpacks a layer from its blob, however that is compressed, and verifies both digests.
+    pub(crate) fn unpack(
+        &self,
+        blob: impl Read,
+        blob_digest: Option<&Digest>,
+        layer: &Digest,
+    ) -> Result<(), IngestError> {
+        let read = |source| IngestError::Read { layer: layer.clone(), source };
+        let partial = self.staged(layer).with_extension("partial");
+        // A layer that the same image lists twice, or a second attempt.
+        files::remove_tree(&partial).map_err(StoreError::io("cannot remove", &partial))?;
+        let target = partial.join(LAYER_FILES);
+        files::create_private_dir(&target).map_err(StoreError::io("cannot create", &target))?;
+
+        let mut raw = Hashing::new(blob);
+        let plain = decompress(&mut raw).map_err(read)?;
+        let mut plain = Hashing::new(Capped::new(plain, self.limits.max_layer_bytes));
+        let unpacked = unpack(&mut plain, &target, &self.limits);
+        // A damaged blob often fails to unpack first; that its digest is wrong says more.
+        let diff_id = unpacked.is_ok().then(|| plain.finish()).transpose();
+        if let Some(wanted) = blob_digest {
+            let (found, _) = raw.finish().map_err(read)?;
+            if found != *wanted {
+                return Err(IngestError::Digest { what: "a layer's blob", wanted: wanted.clone(), found });
+            }
+        }
+        let meta = unpacked.map_err(|source| IngestError::Layer { layer: layer.clone(), source })?;
+        let found = diff_id.map_err(read)?.map(|(digest, _)| digest);
+        if let Some(found) = found.filter(|found| found != layer) {
+            return Err(IngestError::Digest { what: "an unpacked layer", wanted: layer.clone(), found });
+        }
+        write_json(&partial.join(LAYER_META), &meta)?;
+        match fs::rename(&partial, self.staged(layer)) {
+            // Unpacked by somebody else of this work in the meantime.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                files::remove_tree(&partial).map_err(StoreError::io("cannot remove", &partial))?;
+            }
+            other => other.map_err(StoreError::io("cannot rename", &partial))?,
+        }
+        Ok(())
+    }
+
+    /// Makes the images visible, all of them at once.
+    pub(crate) fn commit(&self, images: Vec<NewImage>) -> Result<Vec<Image>, StoreError> {
+        for tag in images.iter().flat_map(|image| &image.tags) {
+            check_tag(tag)?;
+        }
+        let wanted: BTreeSet<&Digest> = images.iter().flat_map(|image| &image.config.diff_ids).collect();
+        if wanted.iter().any(|layer| self.staged(layer).is_dir()) {
+            // Before a layer has its final name: what bears that name is complete, even after a power cut.
+            let dir = self.staging.path();
+            files::sync_filesystem(dir).map_err(StoreError::io("cannot sync", dir))?;
+        }
+        let _lock = self.store.lock()?;
+        for layer in wanted {
+            let (from, to) = (self.staged(layer), self.store.layer_dir(layer));
+            if from.is_dir() && !to.exists() {
+                fs::rename(&from, &to).map_err(StoreError::io("cannot rename", &from))?;
+            }
+        }
+        let layers = &self.store.paths().layers;
+        files::sync_dir(layers).map_err(StoreError::io("cannot sync", layers))?;
+        let mut index = self.store.read_index()?;
+        let mut records = Vec::new();
+        for image in images {
+            let mut size = 0;
+            for layer in image.config.diff_ids.iter().collect::<BTreeSet<_>>() {
+                let meta = read_layer_meta(&self.store.layer_dir(layer).join(LAYER_FILES)).map_err(|_| {
+                    StoreError::LayerMissing { image: image.id.clone(), layer: layer.clone() }
+                })?;
+                size += meta.bytes;
+            }
+            records.push(index.insert(Image {
+                id: image.id,
+                repo_tags: image.tags.iter().map(ToString::to_string).collect(),
+                repo_digests: image.digests.iter().map(ToString::to_string).collect(),
+                size,
+                config: image.config.config,
+                content: Content::Layers(image.config.diff_ids),
+            }));
+        }
+        self.store.write_index(&index)?;
+        Ok(records)
+    }
+}
