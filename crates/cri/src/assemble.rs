@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use rubelet_model::{ListedContainer, ListedSandbox, PodRef, PodUid, RuntimePod, SandboxId};
+use rubelet_model::{ContainerId, ListedContainer, ListedSandbox, PodRef, PodUid, RuntimePod, SandboxId};
 
 use crate::listing::{ContainerEntry, ContainerList, PodListing, SandboxEntry, SandboxList};
 
@@ -12,16 +12,16 @@ use crate::listing::{ContainerEntry, ContainerList, PodListing, SandboxEntry, Sa
 ///
 /// A sandbox belongs to the pod that its metadata names, or, without a UID, to a pod of its own, keyed by the
 /// sandbox's id. A container belongs to the pod of its sandbox; if that is not in the list, to the pod that its
-/// labels name; without those to a pod of its own, keyed by its sandbox's id. Every entry of either list ends up in
-/// exactly one pod.
+/// labels name; without those to a pod keyed by its sandbox's id. Every entry of either list ends up in exactly one
+/// pod. Pods come in order of appearance.
 #[must_use]
-pub fn assemble(sandboxes: SandboxList, containers: ContainerList) -> PodListing {
-    let mut pods = Pods::with_capacity(sandboxes.entries.len());
-    for entry in sandboxes.entries {
-        pods.add_sandbox(entry);
+pub fn assemble(sandboxes: &SandboxList, containers: &ContainerList) -> PodListing {
+    let mut pods = Pods::with_capacity(sandboxes.len());
+    for entry in sandboxes.iter() {
+        pods.add_sandbox(&entry);
     }
-    for entry in containers.entries {
-        pods.add_container(entry);
+    for entry in containers.iter() {
+        pods.add_container(&entry);
     }
     let mut pods = pods.pods;
     for pod in &mut pods {
@@ -34,51 +34,57 @@ pub fn assemble(sandboxes: SandboxList, containers: ContainerList) -> PodListing
     }
 }
 
-struct Pods {
+/// Pods in the making. Keys are texts of the lists; they become ids of their own only once for each thing.
+struct Pods<'a> {
     pods: Vec<RuntimePod>,
-    by_uid: HashMap<PodUid, usize>,
-    by_sandbox: HashMap<SandboxId, usize>,
+    by_key: HashMap<&'a str, usize>,
+    by_sandbox: HashMap<&'a str, (usize, SandboxId)>,
+    /// Namespaces and names of containers, of which there are few: one copy each.
+    words: HashMap<&'a str, Arc<str>>,
 }
 
-impl Pods {
+impl<'a> Pods<'a> {
     fn with_capacity(sandboxes: usize) -> Self {
         Self {
             pods: Vec::with_capacity(sandboxes),
-            by_uid: HashMap::with_capacity(sandboxes),
+            by_key: HashMap::with_capacity(sandboxes),
             by_sandbox: HashMap::with_capacity(sandboxes),
+            words: HashMap::new(),
         }
     }
 
-    fn add_sandbox(&mut self, entry: SandboxEntry) {
-        let uid = if entry.pod_uid.is_empty() {
-            PodUid::from(entry.id.as_str())
-        } else {
-            PodUid::from(entry.pod_uid)
-        };
-        let labelled = *entry.uid_label == *uid.as_str();
-        let index = self.pod(uid, entry.pod_namespace, entry.pod_name);
+    fn add_sandbox(&mut self, entry: &SandboxEntry<'a>) {
+        let key = first_set([entry.pod_uid, entry.id]);
+        let index = self.pod(key, entry.pod_namespace, entry.pod_name);
+        let id = SandboxId::from(entry.id);
         let pod = &mut self.pods[index];
-        pod.selectable &= labelled;
+        pod.selectable &= entry.selectable;
+        reserve_first(&mut pod.sandboxes);
         pod.sandboxes.push(ListedSandbox {
-            id: entry.id.clone(),
+            id: id.clone(),
             attempt: entry.attempt,
             state: entry.state,
             created_at: entry.created_at,
         });
-        self.by_sandbox.insert(entry.id, index);
+        self.by_sandbox.insert(entry.id, (index, id));
     }
 
-    fn add_container(&mut self, entry: ContainerEntry) {
-        let index = match self.by_sandbox.get(&entry.sandbox) {
-            Some(index) => *index,
-            None => self.pod(key_without_sandbox(&entry), entry.pod_namespace, entry.pod_name),
+    fn add_container(&mut self, entry: &ContainerEntry<'a>) {
+        let (index, sandbox) = match self.by_sandbox.get(entry.sandbox) {
+            Some((index, sandbox)) => (*index, sandbox.clone()),
+            None => {
+                let key = first_set([entry.pod_uid, entry.sandbox, entry.id]);
+                (self.pod(key, entry.pod_namespace, entry.pod_name), SandboxId::from(entry.sandbox))
+            }
         };
+        let name = self.word(entry.name);
         let pod = &mut self.pods[index];
-        pod.selectable &= *entry.pod_uid == *pod.pod.uid.as_str();
+        pod.selectable &= entry.pod_uid == pod.pod.uid.as_str();
+        reserve_first(&mut pod.containers);
         pod.containers.push(ListedContainer {
-            id: entry.id,
-            name: entry.name,
-            sandbox: entry.sandbox,
+            id: ContainerId::from(entry.id),
+            name,
+            sandbox,
             attempt: entry.attempt,
             state: entry.state,
             created_at: entry.created_at,
@@ -87,34 +93,44 @@ impl Pods {
 
     /// The pod of this key, made if need be. Where its entries disagree about its name, the smallest one that is
     /// not empty wins, so that the order of arrival does not matter.
-    fn pod(&mut self, uid: PodUid, namespace: Arc<str>, name: Arc<str>) -> usize {
-        match self.by_uid.entry(uid) {
+    fn pod(&mut self, key: &'a str, namespace: &'a str, name: &'a str) -> usize {
+        let next = self.pods.len();
+        match self.by_key.entry(key) {
             Entry::Vacant(vacant) => {
-                let index = self.pods.len();
-                self.pods.push(RuntimePod::empty(PodRef { uid: vacant.key().clone(), namespace, name }));
-                vacant.insert(index);
-                index
+                vacant.insert(next);
+                let namespace = self.word(namespace);
+                let pod = PodRef { uid: PodUid::from(key), namespace, name: name.into() };
+                self.pods.push(RuntimePod::empty(pod));
+                next
             }
             Entry::Occupied(occupied) => {
-                let pod = &mut self.pods[*occupied.get()].pod;
-                let better = !name.is_empty()
-                    && (pod.name.is_empty() || (&namespace, &name) < (&pod.namespace, &pod.name));
-                if better {
+                let index = *occupied.get();
+                let known = &self.pods[index].pod;
+                let known = (known.name.is_empty(), &*known.namespace, &*known.name);
+                if (name.is_empty(), namespace, name) < known {
+                    let namespace = self.word(namespace);
+                    let pod = &mut self.pods[index].pod;
                     pod.namespace = namespace;
-                    pod.name = name;
+                    pod.name = name.into();
                 }
-                *occupied.get()
+                index
             }
         }
     }
+
+    fn word(&mut self, text: &'a str) -> Arc<str> {
+        Arc::clone(self.words.entry(text).or_insert_with(|| text.into()))
+    }
 }
 
-fn key_without_sandbox(entry: &ContainerEntry) -> PodUid {
-    if !entry.pod_uid.is_empty() {
-        PodUid::from(Arc::clone(&entry.pod_uid))
-    } else if !entry.sandbox.as_str().is_empty() {
-        PodUid::from(entry.sandbox.as_str())
-    } else {
-        PodUid::from(entry.id.as_str())
+/// Makes room for one, where a vector by itself would make room for four: most pods have one sandbox, and many one
+/// container.
+fn reserve_first<T>(items: &mut Vec<T>) {
+    if items.is_empty() {
+        items.reserve_exact(1);
     }
+}
+
+fn first_set<const N: usize>(candidates: [&str; N]) -> &str {
+    candidates.into_iter().find(|candidate| !candidate.is_empty()).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,11 +14,15 @@ use tonic::codec::{Decoder, Streaming};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Status};
 
-use crate::codec::{Message, Raw};
+use crate::codec::{Message, Nothing, Raw};
 use crate::connection::{CallFailure, Channel, ConnectError, Connection};
+use crate::intake::{BadAnswer, Intake, Skimming};
+use crate::lean::Lean;
 use crate::link::Link;
-use crate::names::Names;
 use crate::{Endpoint, Error, ErrorKind, Metrics, Operation, Options};
+
+/// What the requests are addressed to. It has no meaning on a unix socket, but must be there.
+static ORIGIN: LazyLock<http::Uri> = LazyLock::new(|| http::Uri::from_static("http://localhost"));
 
 /// What the clients of one endpoint share.
 #[derive(Debug)]
@@ -26,7 +30,6 @@ pub(crate) struct Caller {
     link: Link,
     options: Options,
     metrics: Metrics,
-    names: Arc<Mutex<Names>>,
 }
 
 /// One try of a call, on one connection.
@@ -58,7 +61,7 @@ impl From<Status> for Failure {
 
 impl Caller {
     pub(crate) fn new(endpoint: Endpoint, options: Options, metrics: Metrics) -> Self {
-        Self { link: Link::new(endpoint, options.clone()), options, metrics, names: Arc::default() }
+        Self { link: Link::new(endpoint, options.clone()), options, metrics }
     }
 
     pub(crate) fn link(&self) -> &Link {
@@ -67,10 +70,6 @@ impl Caller {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-
-    pub(crate) fn names(&self) -> &Arc<Mutex<Names>> {
-        &self.names
     }
 
     /// Makes a call with one answer. For `own`, see [`Options::limit`].
@@ -233,6 +232,26 @@ impl Attempt {
         Ok(self.grpc().server_streaming(self.request(request), path, Raw(decoder)).await?.into_inner())
     }
 
+    /// Sends a request and adds the entries of its answers, one or many, to `list`; also says how many answers.
+    pub(crate) async fn list<L: Lean>(
+        &self,
+        path: &'static str,
+        request: Bytes,
+        list: L,
+    ) -> Result<(L, usize), Status> {
+        let intake = Arc::new(Mutex::new(Intake::new(list, self.max_answer)));
+        let channel =
+            Skimming { channel: Channel(Arc::clone(&self.connection)), intake: Arc::clone(&intake) };
+        let mut grpc = Grpc::with_origin(channel, ORIGIN.clone());
+        let path = PathAndQuery::from_static(path);
+        let answers = grpc.server_streaming(self.request(request), path, Raw(Nothing)).await?;
+        let mut answers = answers.into_inner();
+        // What the intake takes never gets here: what is left is the status at the end.
+        while answers.message().await?.is_some() {}
+        let intake = std::mem::take(&mut *intake.lock());
+        intake.finish().map_err(|bad| Status::from_error(Box::new(bad)))
+    }
+
     fn grpc(&self) -> Grpc<Channel> {
         let origin = http::Uri::from_static("http://localhost");
         Grpc::with_origin(Channel(Arc::clone(&self.connection)), origin)
@@ -269,6 +288,11 @@ fn kind_of(status: &Status) -> ErrorKind {
         if cause.is::<CallFailure>() || cause.is::<hyper::Error>() {
             return ErrorKind::Unavailable;
         }
+        match cause.downcast_ref() {
+            Some(BadAnswer::TooLarge { .. }) => return ErrorKind::TooLarge,
+            Some(BadAnswer::Flags(_) | BadAnswer::Truncated) => return ErrorKind::Invalid("message"),
+            None => {}
+        }
         if cause.is::<prost::DecodeError>() {
             return ErrorKind::Invalid("message");
         }
@@ -288,6 +312,9 @@ fn kind_of(status: &Status) -> ErrorKind {
 /// Whether a message was larger than somebody allows. grpc-go's servers say it in one way, tonic's servers and
 /// clients in the other.
 pub(crate) fn is_too_large(status: &Status) -> bool {
+    if causes(status).any(|cause| matches!(cause.downcast_ref(), Some(BadAnswer::TooLarge { .. }))) {
+        return true;
+    }
     let message = status.message();
     matches!(status.code(), Code::ResourceExhausted | Code::OutOfRange)
         && (message.contains("larger than max") || message.contains("message length too large"))

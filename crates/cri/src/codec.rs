@@ -2,15 +2,10 @@
 //! decoder that the call brings.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes};
-use parking_lot::Mutex;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-
-use crate::lean::{Entries, Lean};
-use crate::names::Names;
 
 /// A codec that sends bytes and reads with `D`.
 #[derive(Clone, Debug)]
@@ -74,39 +69,16 @@ impl<T: prost::Message + Default> Decoder for Message<T> {
     }
 }
 
-/// Reads list answers into lean entries.
-#[derive(Debug)]
-pub(crate) struct List<T> {
-    names: Arc<Mutex<Names>>,
-    kind: PhantomData<fn() -> T>,
-}
+/// Reads nothing, since nothing is left to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nothing;
 
-impl<T> List<T> {
-    pub(crate) fn new(names: &Arc<Mutex<Names>>) -> Self {
-        Self { names: Arc::clone(names), kind: PhantomData }
-    }
-}
-
-impl<T> Clone for List<T> {
-    fn clone(&self) -> Self {
-        Self::new(&self.names)
-    }
-}
-
-impl<T: Lean> Decoder for List<T> {
-    type Item = Entries<T>;
+impl Decoder for Nothing {
+    type Item = ();
     type Error = Status;
 
-    fn decode(&mut self, src: &mut DecodeBuf<'_>) -> Result<Option<Entries<T>>, Status> {
-        let mut entries = Entries::default();
-        // The buffer holds the message in one piece; if it ever does not, make it so.
-        if src.chunk().len() == src.remaining() {
-            entries.read(src.chunk(), &mut self.names.lock());
-            src.advance(src.remaining());
-        } else {
-            let answer = src.copy_to_bytes(src.remaining());
-            entries.read(&answer, &mut self.names.lock());
-        }
-        Ok(Some(entries))
+    fn decode(&mut self, src: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
+        src.advance(src.remaining());
+        Ok(Some(()))
     }
 }

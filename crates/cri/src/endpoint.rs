@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn what_is_not_a_unix_socket_is_refused_with_advice() {
-        let cases: [(&str, fn(&EndpointError) -> bool); 9] = [
+        type Expected = fn(&EndpointError) -> bool;
+        let cases: [(&str, Expected); 9] = [
             ("", |e| matches!(e, EndpointError::Empty)),
             ("  ", |e| matches!(e, EndpointError::Empty)),
             ("unix://", |e| matches!(e, EndpointError::Empty)),

@@ -12,12 +12,12 @@ mod convert;
 mod endpoint;
 mod error;
 mod greeting;
+mod intake;
 mod lean;
 mod link;
 mod listing;
 mod lists;
 mod metrics;
-mod names;
 mod operation;
 mod options;
 mod server;
@@ -34,7 +34,14 @@ pub use options::Options;
 pub use server::{BindError, Listener};
 
 /// The protocol itself: messages, clients and servers, generated.
-#[expect(missing_docs, clippy::all, clippy::doc_markdown, reason = "generated code")]
+#[expect(
+    missing_docs,
+    clippy::all,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    clippy::doc_markdown,
+    reason = "generated code"
+)]
 pub mod v1 {
     tonic::include_proto!("runtime.v1");
 }

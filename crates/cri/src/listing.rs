@@ -1,8 +1,11 @@
-//! What the list calls tell, entry by entry, and how entries become pods.
+//! What the list calls tell, as far as a list view needs it.
+//!
+//! A list keeps all its texts in one piece of memory, and its entries are views into it: reading ten thousand entries
+//! takes a handful of allocations.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 
-use rubelet_model::{ContainerId, ContainerState, PodUid, RuntimePod, SandboxId, SandboxState, UnixNanos};
+use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState, UnixNanos};
 
 /// Which sandboxes or containers to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,69 +17,69 @@ pub enum ListFilter<'a> {
     Pod(&'a PodUid),
 }
 
-/// A sandbox, as far as a list tells what we need.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SandboxEntry {
+/// A sandbox in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SandboxEntry<'a> {
     /// Its id.
-    pub id: SandboxId,
-    /// The UID of its pod; empty if the runtime was not told.
-    pub pod_uid: Arc<str>,
-    /// The namespace of its pod; empty if the runtime was not told.
-    pub pod_namespace: Arc<str>,
-    /// The name of its pod; empty if the runtime was not told.
-    pub pod_name: Arc<str>,
+    pub id: &'a str,
+    /// The UID of its pod, by its metadata, else by its label; empty if the runtime was not told.
+    pub pod_uid: &'a str,
+    /// The namespace of its pod, likewise.
+    pub pod_namespace: &'a str,
+    /// The name of its pod, likewise.
+    pub pod_name: &'a str,
+    /// Whether a list filtered by `pod_uid` finds it: whether its label says the same.
+    pub selectable: bool,
     /// How many sandboxes this pod had before it.
     pub attempt: u32,
     /// Its state; unknown if the entry could not be read to its end.
     pub state: SandboxState,
     /// When it was made.
     pub created_at: UnixNanos,
-    /// The UID label by which a filtered list finds it; empty if it has none.
-    pub uid_label: Arc<str>,
 }
 
-/// A container, as far as a list tells what we need.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContainerEntry {
+/// A container in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerEntry<'a> {
     /// Its id.
-    pub id: ContainerId,
-    /// Its sandbox; empty if the runtime did not say.
-    pub sandbox: SandboxId,
-    /// Its name in the pod; empty if the runtime was not told.
-    pub name: Arc<str>,
+    pub id: &'a str,
+    /// The id of its sandbox; empty if the runtime did not say.
+    pub sandbox: &'a str,
+    /// Its name in the pod, by its metadata, else by its label; empty if the runtime was not told.
+    pub name: &'a str,
+    /// The UID of its pod, by its label; empty if it has none.
+    pub pod_uid: &'a str,
+    /// The namespace of its pod, by its label; empty if it has none.
+    pub pod_namespace: &'a str,
+    /// The name of its pod, by its label; empty if it has none.
+    pub pod_name: &'a str,
     /// How many containers of this name the pod had before it.
     pub attempt: u32,
     /// Its state; unknown if the entry could not be read to its end.
     pub state: ContainerState,
     /// When it was made.
     pub created_at: UnixNanos,
-    /// The UID of its pod, by its label; empty if it has none.
-    pub pod_uid: Arc<str>,
-    /// The namespace of its pod, by its label; empty if it has none.
-    pub pod_namespace: Arc<str>,
-    /// The name of its pod, by its label; empty if it has none.
-    pub pod_name: Arc<str>,
 }
 
 /// The answer to a list of sandboxes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct SandboxList {
-    /// The sandboxes, each once, in no particular order.
-    pub entries: Vec<SandboxEntry>,
-    /// How many entries, at least, could not be read, not even their id. While it is not zero, nothing that is
-    /// missing may be taken as removed.
+    text: String,
+    rows: Vec<SandboxRow>,
+    /// How many entries, at least, could not be read so far as to know what they are and whose. While it is not zero,
+    /// nothing that is missing may be taken as removed.
     pub unreadable: usize,
     /// The connection that answered.
     pub epoch: u64,
 }
 
 /// The answer to a list of containers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ContainerList {
-    /// The containers, each once, in no particular order.
-    pub entries: Vec<ContainerEntry>,
-    /// How many entries, at least, could not be read, not even their id. While it is not zero, nothing that is
-    /// missing may be taken as removed.
+    text: String,
+    rows: Vec<ContainerRow>,
+    /// How many entries, at least, could not be read so far as to know what they are and whose. While it is not zero,
+    /// nothing that is missing may be taken as removed.
     pub unreadable: usize,
     /// The connection that answered.
     pub epoch: u64,
@@ -87,10 +90,201 @@ pub struct ContainerList {
 pub struct PodListing {
     /// The pods, each once, their sandboxes and containers [sorted](RuntimePod::sort).
     pub pods: Vec<RuntimePod>,
-    /// How many entries, at least, could not be read, not even their id. While it is not zero, nothing that is
-    /// missing may be taken as removed.
+    /// How many entries, at least, could not be read so far as to know what they are and whose. While it is not zero,
+    /// nothing that is missing may be taken as removed.
     pub unreadable: usize,
     /// The connection that both lists came over; `None` if they came over different ones, so that the runtime may
     /// have restarted in between.
     pub epoch: Option<u64>,
+}
+
+/// Where in the text of its list a text ends; it begins where the one before it ends.
+type End = u32;
+
+#[derive(Clone, Copy, Debug)]
+struct SandboxRow {
+    /// Where the texts begin, and where id, UID, namespace and name end.
+    text: [End; 5],
+    selectable: bool,
+    attempt: u32,
+    state: SandboxState,
+    created_at: UnixNanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ContainerRow {
+    /// Where the texts begin, and where id, sandbox, name, UID, namespace and name of the pod end.
+    text: [End; 7],
+    attempt: u32,
+    state: ContainerState,
+    created_at: UnixNanos,
+}
+
+/// Puts texts at the end of `all`, and says where they are. `None` if there is no room for them.
+fn put<const N: usize, const M: usize>(all: &mut String, texts: [&str; N]) -> Option<[End; M]> {
+    const { assert!(M == N + 1, "one place more than texts") };
+    let added: usize = texts.iter().map(|text| text.len()).sum();
+    End::try_from(all.len().checked_add(added)?).ok()?;
+    let mut ends = [all.len() as End; M];
+    for (text, end) in texts.into_iter().zip(&mut ends[1..]) {
+        all.push_str(text);
+        *end = all.len() as End;
+    }
+    Some(ends)
+}
+
+/// The text that was put at a place.
+fn get<'a, const M: usize>(all: &'a str, ends: &[End; M], index: usize) -> &'a str {
+    all.get(ends[index] as usize..ends[index + 1] as usize).unwrap_or_default()
+}
+
+impl SandboxList {
+    /// How many entries it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether it has no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Its entries, each once, in no particular order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = SandboxEntry<'_>> {
+        self.rows.iter().map(|row| {
+            let text = |index| get(&self.text, &row.text, index);
+            SandboxEntry {
+                id: text(0),
+                pod_uid: text(1),
+                pod_namespace: text(2),
+                pod_name: text(3),
+                selectable: row.selectable,
+                attempt: row.attempt,
+                state: row.state,
+                created_at: row.created_at,
+            }
+        })
+    }
+
+    /// Adds an entry.
+    pub fn push(&mut self, entry: SandboxEntry<'_>) {
+        let texts = [entry.id, entry.pod_uid, entry.pod_namespace, entry.pod_name];
+        let Some(text) = put(&mut self.text, texts) else {
+            self.unreadable += 1;
+            return;
+        };
+        self.rows.push(SandboxRow {
+            text,
+            selectable: entry.selectable,
+            attempt: entry.attempt,
+            state: entry.state,
+            created_at: entry.created_at,
+        });
+    }
+
+    /// Of entries with the same id, keeps the one that was added last.
+    pub(crate) fn keep_last(&mut self) {
+        keep_last(&self.text, &mut self.rows, |row| &row.text);
+    }
+}
+
+impl ContainerList {
+    /// How many entries it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether it has no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Its entries, each once, in no particular order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = ContainerEntry<'_>> {
+        self.rows.iter().map(|row| {
+            let text = |index| get(&self.text, &row.text, index);
+            ContainerEntry {
+                id: text(0),
+                sandbox: text(1),
+                name: text(2),
+                pod_uid: text(3),
+                pod_namespace: text(4),
+                pod_name: text(5),
+                attempt: row.attempt,
+                state: row.state,
+                created_at: row.created_at,
+            }
+        })
+    }
+
+    /// Adds an entry.
+    pub fn push(&mut self, entry: ContainerEntry<'_>) {
+        let texts = [entry.id, entry.sandbox, entry.name, entry.pod_uid, entry.pod_namespace, entry.pod_name];
+        let Some(text) = put(&mut self.text, texts) else {
+            self.unreadable += 1;
+            return;
+        };
+        self.rows.push(ContainerRow {
+            text,
+            attempt: entry.attempt,
+            state: entry.state,
+            created_at: entry.created_at,
+        });
+    }
+
+    /// Of entries with the same id, keeps the one that was added last.
+    pub(crate) fn keep_last(&mut self) {
+        keep_last(&self.text, &mut self.rows, |row| &row.text);
+    }
+}
+
+/// Removes the rows whose id, their first text, comes again later.
+fn keep_last<R, const M: usize>(text: &str, rows: &mut Vec<R>, ends: impl Fn(&R) -> &[End; M]) {
+    let mut seen = HashSet::with_capacity(rows.len());
+    rows.reverse();
+    rows.retain(|row| seen.insert(get(text, ends(row), 0)));
+    rows.reverse();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: &str, attempt: u32) -> ContainerEntry<'_> {
+        ContainerEntry {
+            id,
+            sandbox: "sandbox",
+            name: "",
+            pod_uid: "uid",
+            pod_namespace: "ä namespace",
+            pod_name: "name",
+            attempt,
+            state: ContainerState::Running,
+            created_at: UnixNanos(-7),
+        }
+    }
+
+    #[test]
+    fn entries_come_out_as_they_went_in() {
+        let mut list = ContainerList::default();
+        list.push(entry("a", 0));
+        list.push(entry("", 1));
+        list.push(entry("c", 2));
+        assert_eq!(list.iter().collect::<Vec<_>>(), [entry("a", 0), entry("", 1), entry("c", 2)]);
+        assert_eq!((list.len(), list.is_empty()), (3, false));
+    }
+
+    #[test]
+    fn the_last_of_equal_ids_is_kept() {
+        let mut list = ContainerList::default();
+        for (attempt, id) in ["a", "b", "a", "c", "b"].into_iter().enumerate() {
+            list.push(entry(id, attempt as u32));
+        }
+        list.keep_last();
+        assert_eq!(list.iter().collect::<Vec<_>>(), [entry("a", 2), entry("c", 3), entry("b", 4)]);
+    }
 }

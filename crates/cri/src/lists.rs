@@ -18,8 +18,6 @@
 //! removed before the last is found, at least once; if found twice, the later answer counts.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -31,10 +29,8 @@ use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use crate::call::{Attempt, is_too_large};
-use crate::codec::List;
-use crate::lean::{Entries, Lean};
-use crate::names::Names;
-use crate::{ContainerEntry, ListFilter, SandboxEntry, labels, v1};
+use crate::lean::Lean;
+use crate::{ContainerList, ListFilter, SandboxList, labels, v1};
 
 /// How long to believe that a list does not fit into one answer.
 const TOO_LARGE_FOR: Duration = Duration::from_secs(300);
@@ -59,7 +55,7 @@ impl Lesson {
     }
 }
 
-/// A kind of thing that runtimes list.
+/// A kind of list that runtimes have.
 pub(crate) trait Listed: Lean {
     /// The method that answers in one message.
     const UNARY: &'static str;
@@ -74,86 +70,54 @@ pub(crate) trait Listed: Lean {
     /// What is known about such lists.
     fn lesson(learned: &Learned) -> &Lesson;
 
-    /// What it is identified by.
-    fn id(&self) -> &str;
+    /// Whether there is nothing in it, readable or not.
+    fn holds_nothing(&self) -> bool;
+
+    /// Of entries with the same id, keeps the one that was added last.
+    fn keep_last(&mut self);
 }
 
 /// Reads a list in whichever way works.
-pub(crate) async fn read<T: Listed>(
-    attempt: &Attempt,
-    filter: ListFilter<'_>,
-    names: &Arc<Mutex<Names>>,
-) -> Result<Entries<T>, Status> {
-    let decoder = List::<T>::new(names);
-    let lesson = T::lesson(&attempt.connection().learned);
+pub(crate) async fn read<L: Listed>(attempt: &Attempt, filter: ListFilter<'_>) -> Result<L, Status> {
+    let lesson = L::lesson(&attempt.connection().learned);
     let pod = match filter {
         ListFilter::All => None,
         ListFilter::Pod(uid) => Some(uid),
     };
     // The list of one pod is short: asking for a stream first would only cost time.
     if pod.is_none() && !lesson.no_stream.load(Ordering::Relaxed) {
-        match stream(attempt, T::request(None, None), &decoder).await {
+        match attempt.list(L::STREAM, L::request(None, None), L::default()).await {
             // An empty stream may mean that nothing is there, or a method that does nothing: see what the other says.
-            Ok(read) if !read.is_empty() => return Ok(read),
+            Ok((list, _)) if !list.holds_nothing() => return Ok(list),
             Ok(_) => {}
             Err(status) if status.code() == Code::Unimplemented => {
-                lesson.no_stream.store(true, Ordering::Relaxed)
+                lesson.no_stream.store(true, Ordering::Relaxed);
             }
             Err(status) => return Err(status),
         }
     }
     if !lesson.is_too_large() {
-        match attempt.unary(T::UNARY, T::request(pod, None), decoder.clone()).await {
+        match one(attempt, L::request(pod, None), L::default()).await {
             Err(status) if is_too_large(&status) => {
                 *lesson.too_large_until.lock() = Some(Instant::now() + TOO_LARGE_FOR);
             }
             answer => return answer,
         }
     }
-    let mut merged = Merged::default();
-    for state in T::STATES {
-        merged.add(attempt.unary(T::UNARY, T::request(pod, Some(*state)), decoder.clone()).await?);
+    let mut list = L::default();
+    for state in L::STATES {
+        list = one(attempt, L::request(pod, Some(*state)), list).await?;
     }
-    Ok(merged.entries)
+    list.keep_last();
+    Ok(list)
 }
 
-async fn stream<T: Listed>(
-    attempt: &Attempt,
-    request: Bytes,
-    decoder: &List<T>,
-) -> Result<Entries<T>, Status> {
-    let mut answers = attempt.stream(T::STREAM, request, decoder.clone()).await?;
-    let mut all = Entries::default();
-    while let Some(answer) = answers.message().await? {
-        all.append(answer);
-    }
-    Ok(all)
-}
-
-/// Lists of one kind, read one after the other; of two entries with one id, the later counts.
-struct Merged<T> {
-    entries: Entries<T>,
-    positions: HashMap<String, usize>,
-}
-
-impl<T> Default for Merged<T> {
-    fn default() -> Self {
-        Self { entries: Entries::default(), positions: HashMap::new() }
-    }
-}
-
-impl<T: Listed> Merged<T> {
-    fn add(&mut self, later: Entries<T>) {
-        self.entries.unreadable += later.unreadable;
-        for entry in later.entries {
-            match self.positions.entry(entry.id().to_owned()) {
-                Entry::Occupied(known) => self.entries.entries[*known.get()] = entry,
-                Entry::Vacant(new) => {
-                    new.insert(self.entries.entries.len());
-                    self.entries.entries.push(entry);
-                }
-            }
-        }
+/// Reads a list that comes in one answer.
+async fn one<L: Listed>(attempt: &Attempt, request: Bytes, list: L) -> Result<L, Status> {
+    match attempt.list(L::UNARY, request, list).await? {
+        // A success without an answer must not pass for an empty list.
+        (_, 0) => Err(Status::internal("a success without an answer")),
+        (list, _) => Ok(list),
     }
 }
 
@@ -161,7 +125,7 @@ fn selector(pod: Option<&PodUid>) -> HashMap<String, String> {
     pod.map(|uid| (labels::POD_UID.to_owned(), uid.to_string())).into_iter().collect()
 }
 
-impl Listed for SandboxEntry {
+impl Listed for SandboxList {
     const UNARY: &'static str = "/runtime.v1.RuntimeService/ListPodSandbox";
     const STREAM: &'static str = "/runtime.v1.RuntimeService/StreamPodSandboxes";
     const STATES: &'static [i32] =
@@ -182,12 +146,16 @@ impl Listed for SandboxEntry {
         &learned.sandboxes
     }
 
-    fn id(&self) -> &str {
-        self.id.as_str()
+    fn holds_nothing(&self) -> bool {
+        self.is_empty() && self.unreadable == 0
+    }
+
+    fn keep_last(&mut self) {
+        self.keep_last();
     }
 }
 
-impl Listed for ContainerEntry {
+impl Listed for ContainerList {
     const UNARY: &'static str = "/runtime.v1.RuntimeService/ListContainers";
     const STREAM: &'static str = "/runtime.v1.RuntimeService/StreamContainers";
     const STATES: &'static [i32] = &[
@@ -213,7 +181,11 @@ impl Listed for ContainerEntry {
         &learned.containers
     }
 
-    fn id(&self) -> &str {
-        self.id.as_str()
+    fn holds_nothing(&self) -> bool {
+        self.is_empty() && self.unreadable == 0
+    }
+
+    fn keep_last(&mut self) {
+        self.keep_last();
     }
 }

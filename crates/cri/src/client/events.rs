@@ -44,7 +44,7 @@ impl RuntimeClient {
         });
         // The first poll hands the request to the connection. The answer may be hours away.
         let state = match poll_fn(|cx| Poll::Ready(opening.as_mut().poll(cx))).await {
-            Poll::Ready(Ok(events)) => State::Open(events),
+            Poll::Ready(Ok(events)) => State::Open(Box::new(events)),
             Poll::Ready(Err(status)) => return Err(fail(status.into())),
             Poll::Pending => State::Opening(opening),
         };
@@ -66,7 +66,7 @@ enum State {
     /// Asked for; the runtime has not said anything.
     Opening(Opening),
     /// The runtime has begun to answer.
-    Open(Streaming<v1::ContainerEventResponse>),
+    Open(Box<Streaming<v1::ContainerEventResponse>>),
     /// It is over.
     Ended,
 }
@@ -90,10 +90,10 @@ impl EventStream {
         loop {
             match &mut self.state {
                 State::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
-                    Ok(events) => self.state = State::Open(events),
+                    Ok(events) => self.state = State::Open(Box::new(events)),
                     Err(status) => return Poll::Ready(Some(Err(status))),
                 },
-                State::Open(events) => return Pin::new(events).poll_next(cx),
+                State::Open(events) => return Pin::new(&mut **events).poll_next(cx),
                 State::Ended => return Poll::Ready(None),
             }
         }

@@ -3,25 +3,25 @@
 use rubelet_model::{ContainerId, ContainerStatus, SandboxId, SandboxStatus};
 
 use super::{NO_TIME, RuntimeClient};
-use crate::lean::Entries;
 use crate::lists::{self, Listed};
 use crate::{
-    ContainerEntry, ContainerList, Error, ErrorKind, ListFilter, Operation, PodListing, SandboxEntry,
-    SandboxList, assemble, convert,
+    ContainerList, Error, ErrorKind, ListFilter, Operation, PodListing, SandboxList, assemble, convert,
 };
 
 impl RuntimeClient {
     /// The sandboxes that the filter lets through, as a list view needs them. Any number of them.
     pub async fn list_sandboxes(&self, filter: &ListFilter<'_>) -> Result<SandboxList, Error> {
-        let (read, epoch) = self.list_lean::<SandboxEntry>(Operation::ListPodSandbox, *filter).await?;
-        Ok(SandboxList { entries: read.entries, unreadable: read.unreadable, epoch })
+        let (mut list, epoch) = self.list_lean::<SandboxList>(Operation::ListPodSandbox, *filter).await?;
+        list.epoch = epoch;
+        Ok(list)
     }
 
     /// The containers that the filter lets through, as a list view needs them. Any number of them, unless those of
     /// one state alone are too large for an answer and the runtime has no streams.
     pub async fn list_containers(&self, filter: &ListFilter<'_>) -> Result<ContainerList, Error> {
-        let (read, epoch) = self.list_lean::<ContainerEntry>(Operation::ListContainers, *filter).await?;
-        Ok(ContainerList { entries: read.entries, unreadable: read.unreadable, epoch })
+        let (mut list, epoch) = self.list_lean::<ContainerList>(Operation::ListContainers, *filter).await?;
+        list.epoch = epoch;
+        Ok(list)
     }
 
     /// The pods that the filter lets through: [sandboxes](Self::list_sandboxes) first, then
@@ -29,24 +29,20 @@ impl RuntimeClient {
     pub async fn list_pods(&self, filter: &ListFilter<'_>) -> Result<PodListing, Error> {
         let sandboxes = self.list_sandboxes(filter).await?;
         let containers = self.list_containers(filter).await?;
-        Ok(assemble(sandboxes, containers))
+        Ok(assemble(&sandboxes, &containers))
     }
 
-    async fn list_lean<T: Listed>(
+    async fn list_lean<L: Listed>(
         &self,
         operation: Operation,
         filter: ListFilter<'_>,
-    ) -> Result<(Entries<T>, u64), Error> {
-        let names = self.0.names();
-        let result = self
-            .0
+    ) -> Result<(L, u64), Error> {
+        self.0
             .perform(operation, NO_TIME, |attempt| async move {
-                let entries = lists::read(&attempt, filter, names).await?;
-                Ok((entries, attempt.connection().epoch()))
+                let list = lists::read(&attempt, filter).await?;
+                Ok((list, attempt.connection().epoch()))
             })
-            .await;
-        names.lock().sweep();
-        result
+            .await
     }
 
     /// How a sandbox is; `None` if the runtime does not know it.

@@ -1,0 +1,211 @@
+//! Reads list answers as they arrive: entries are taken out of the byte stream as soon as they are complete, so that
+//! neither an answer nor its decoded form is ever in memory as a whole.
+//!
+//! A list answer, streamed or not, is a sequence of gRPC messages (one byte of flags, four of length), each of which
+//! holds entries in its field 1.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming};
+use parking_lot::Mutex;
+use tower::Service;
+
+use crate::connection::{CallFailure, Channel};
+use crate::lean::Lean;
+use crate::wire::{Fields, Value, WireError};
+
+/// The length of what precedes a message.
+const PREFIX: usize = 5;
+
+/// A list on its way in.
+#[derive(Debug, Default)]
+pub(crate) struct Intake<L> {
+    list: L,
+    /// What has arrived of the current message or prefix and is not used yet.
+    pending: Vec<u8>,
+    /// What is still to come of the current message; `None` between messages.
+    missing: Option<usize>,
+    /// Whether the rest of the current message cannot be read.
+    lost: bool,
+    largest: usize,
+    messages: usize,
+}
+
+/// What makes an answer useless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadAnswer {
+    /// We do not offer compression, so nobody may use it.
+    #[error("a message with flags {0:#04x}, where only plain ones are expected")]
+    Flags(u8),
+    /// The answer is larger than we allow.
+    #[error("a message of {length} bytes, and the limit is {limit}")]
+    TooLarge {
+        /// Its length.
+        length: usize,
+        /// The largest that is allowed.
+        limit: usize,
+    },
+    /// The answer ends in the middle of a message.
+    #[error("the answer ends in the middle of a message")]
+    Truncated,
+}
+
+impl<L: Lean> Intake<L> {
+    /// Fills `list`; no message may be larger than `largest`.
+    pub(crate) fn new(list: L, largest: usize) -> Self {
+        Self { list, pending: Vec::new(), missing: None, lost: false, largest, messages: 0 }
+    }
+
+    /// Takes the next piece of the answer, wherever it was cut.
+    pub(crate) fn take(&mut self, mut piece: &[u8]) -> Result<(), BadAnswer> {
+        while !piece.is_empty() {
+            match self.missing {
+                None => self.take_prefix(&mut piece)?,
+                Some(missing) => {
+                    let (now, later) = piece.split_at(missing.min(piece.len()));
+                    piece = later;
+                    self.take_message(now, missing - now.len());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_prefix(&mut self, piece: &mut &[u8]) -> Result<(), BadAnswer> {
+        let (now, later) = piece.split_at(piece.len().min(PREFIX - self.pending.len()));
+        *piece = later;
+        self.pending.extend_from_slice(now);
+        let Ok(prefix) = <[u8; PREFIX]>::try_from(self.pending.as_slice()) else { return Ok(()) };
+        self.pending.clear();
+        let [flags, length @ ..] = prefix;
+        let length = u32::from_be_bytes(length) as usize;
+        if flags != 0 {
+            return Err(BadAnswer::Flags(flags));
+        }
+        if length > self.largest {
+            return Err(BadAnswer::TooLarge { length, limit: self.largest });
+        }
+        self.missing = Some(length);
+        self.lost = false;
+        if length == 0 {
+            self.end_message();
+        }
+        Ok(())
+    }
+
+    fn take_message(&mut self, mut piece: &[u8], missing: usize) {
+        self.missing = Some(missing);
+        // Complete the entry that was cut, and no more than that: the others are read without a copy.
+        while !self.lost && !self.pending.is_empty() && !piece.is_empty() {
+            let wanted = match Fields::new(&self.pending).next() {
+                Some(Err(WireError::Truncated { missing, .. })) => missing.min(piece.len()),
+                _ => 0,
+            };
+            let (now, later) = piece.split_at(wanted);
+            self.pending.extend_from_slice(now);
+            piece = later;
+            let pending = std::mem::take(&mut self.pending);
+            let used = self.entries(&pending);
+            self.pending = pending;
+            self.pending.drain(..used);
+        }
+        if !self.lost {
+            let used = self.entries(piece);
+            self.pending.extend_from_slice(&piece[used..]);
+        }
+        if missing == 0 {
+            self.end_message();
+        }
+    }
+
+    /// Reads the complete entries at the start of `message`; gives how many bytes they are.
+    fn entries(&mut self, message: &[u8]) -> usize {
+        let mut fields = Fields::new(message);
+        for field in &mut fields {
+            match field {
+                Ok((1, Value::Bytes(entry))) => self.list.read(entry, true),
+                Ok((1, _)) => self.list.miss(),
+                Ok(_) | Err(WireError::Truncated { .. }) => {}
+                Err(WireError::NotAField) => {
+                    // Where the next entry would begin cannot be told any more.
+                    self.list.miss();
+                    self.lost = true;
+                    return message.len();
+                }
+            }
+        }
+        message.len() - fields.rest().len()
+    }
+
+    fn end_message(&mut self) {
+        self.missing = None;
+        self.messages += 1;
+        for field in Fields::new(&self.pending) {
+            if let Err(WireError::Truncated { start: Some((1, entry)), .. }) = field {
+                self.list.read(entry, false);
+            }
+            // However much was there to read, it may hide any number of entries.
+            self.list.miss();
+        }
+        self.pending.clear();
+    }
+
+    /// The list, and how many messages it came in, once the answer has ended.
+    pub(crate) fn finish(self) -> Result<(L, usize), BadAnswer> {
+        let is_complete = self.missing.is_none() && self.pending.is_empty();
+        if is_complete { Ok((self.list, self.messages)) } else { Err(BadAnswer::Truncated) }
+    }
+}
+
+/// A channel whose answers go into an intake. Only what is not payload, the status, comes through.
+#[derive(Debug)]
+pub(crate) struct Skimming<L> {
+    pub(crate) channel: Channel,
+    pub(crate) intake: Arc<Mutex<Intake<L>>>,
+}
+
+impl<L: Lean> Service<http::Request<tonic::body::Body>> for Skimming<L> {
+    type Response = http::Response<Skimmed<L>>;
+    type Error = CallFailure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, CallFailure>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CallFailure>> {
+        self.channel.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+        let response = self.channel.call(request);
+        let intake = Arc::clone(&self.intake);
+        Box::pin(async move { Ok(response.await?.map(|body| Skimmed { body, intake })) })
+    }
+}
+
+/// What is left of an answer once its payload is taken.
+#[derive(Debug)]
+pub(crate) struct Skimmed<L> {
+    body: Incoming,
+    intake: Arc<Mutex<Intake<L>>>,
+}
+
+impl<L: Lean> Body for Skimmed<L> {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        loop {
+            let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)?) else {
+                return Poll::Ready(None);
+            };
+            match frame.into_data() {
+                Ok(piece) => self.intake.lock().take(&piece)?,
+                Err(frame) => return Poll::Ready(Some(Ok(frame))),
+            }
+        }
+    }
+}
