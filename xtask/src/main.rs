@@ -1,6 +1,7 @@
 //! The project's own commands. One file a command: a new one is a module, a variant of [`Command`] and a
 //! line in [`main`].
 
+mod bench;
 mod go_tools;
 mod machine;
 mod packages;
@@ -28,6 +29,9 @@ enum Command {
     Prepare,
     /// Take down what an interrupted test run left: processes, mounts, networks, folders
     Sweep,
+    /// Measure what things cost
+    #[command(subcommand)]
+    Bench(bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Prepare => prepare::run(),
         Command::Sweep => sweep::run(),
+        Command::Bench(bench) => bench::run(&bench),
     };
     let Err(error) = done else {
         return ExitCode::SUCCESS;

@@ -1,0 +1,144 @@
+//! A process that does one piece of work whenever a line on its standard input asks for it, and answers with a line.
+//!
+//! A worker has one thread. It ends when its standard input does.
+
+use std::future::Future;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use tokio::io::AsyncBufReadExt;
+use tokio::net::unix::pipe;
+use tokio::time::Instant;
+
+use super::sample::{Sample, cpu_time, peak_kib};
+use super::{agent, bare, node};
+
+#[derive(Args)]
+pub(crate) struct WorkerArgs {
+    role: Role,
+    #[arg(long)]
+    socket: PathBuf,
+    #[arg(long)]
+    pods: usize,
+    /// In each pod
+    #[arg(long)]
+    containers: usize,
+}
+
+/// What a worker is.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Role {
+    /// The synthetic runtime
+    Node,
+    /// A PLEG on it
+    Agent,
+    /// The bare list calls to it
+    Bare,
+}
+
+/// The pods of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Population {
+    pub(super) pods: usize,
+    /// In each pod.
+    pub(super) containers: usize,
+}
+
+pub(super) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
+    let population = Population { pods: args.pods, containers: args.containers };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match args.role {
+            Role::Node => node::work(&args.socket, population).await,
+            Role::Agent => agent::work(&args.socket, population).await,
+            Role::Bare => bare::work(&args.socket).await,
+        }
+    })
+}
+
+/// Something that a worker does when asked.
+pub(super) trait Work {
+    /// Does it; `number` is the number on the line that asked for it.
+    fn once(&mut self, number: u64) -> impl Future<Output = anyhow::Result<()>>;
+}
+
+/// Says that the worker is ready, and then works until nobody asks any more.
+pub(super) async fn serve(mut work: impl Work) -> anyhow::Result<()> {
+    let stdin = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
+    let mut orders = tokio::io::BufReader::new(stdin).lines();
+    answer(Sample::default())?;
+    // Whatever a piece of work leaves to be done after its answer counts for the next one.
+    let mut cpu_before = cpu_time();
+    while let Some(order) = orders.next_line().await? {
+        let number = order.trim().parse()?;
+        let start = Instant::now();
+        work.once(number).await?;
+        let wall = start.elapsed();
+        let cpu_after = cpu_time();
+        answer(Sample { wall, cpu: cpu_after - cpu_before, peak_kib: peak_kib()? })?;
+        cpu_before = cpu_time();
+    }
+    Ok(())
+}
+
+fn answer(sample: Sample) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{}", sample.to_line())?;
+    stdout.flush()
+}
+
+/// A worker, from outside. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Worker {
+    role: Role,
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    /// Starts one, and returns when it is ready.
+    pub(super) fn start(role: Role, socket: &Path, population: Population) -> anyhow::Result<Self> {
+        let name = role.to_possible_value().context("every role has a name")?;
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["bench", "worker", name.get_name()])
+            .arg("--socket")
+            .arg(socket)
+            .args(["--pods", &population.pods.to_string()])
+            .args(["--containers", &population.containers.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let orders = child.stdin.take().context("no standard input")?;
+        let answers = BufReader::new(child.stdout.take().context("no standard output")?);
+        let mut worker = Self { role, child, orders, answers };
+        worker.answer()?;
+        Ok(worker)
+    }
+
+    /// Has it work once.
+    pub(super) fn work(&mut self, number: usize) -> anyhow::Result<Sample> {
+        writeln!(self.orders, "{number}")?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> anyhow::Result<Sample> {
+        let mut line = String::new();
+        if self.answers.read_line(&mut line)? == 0 {
+            bail!("the {:?} process ended", self.role);
+        }
+        Sample::from_line(&line)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
