@@ -28,7 +28,9 @@
 //! # }
 //! ```
 
+mod bus;
 mod calls;
+mod corrupt;
 mod faults;
 mod forever;
 mod op;
@@ -38,7 +40,9 @@ mod server;
 mod target;
 mod world;
 
+pub use bus::{EventCounts, EventFaults, Events, Loss, Lost};
 pub use calls::{Call, Calls, Count, Pending};
+pub use corrupt::{Corruption, Part};
 pub use faults::{Fault, FaultBuilder, Faults};
 pub use forever::{Config, Population, serve_forever};
 pub use op::Op;
@@ -50,5 +54,6 @@ pub use rubelet_model::{ContainerId, ContainerState, PodUid, SandboxId, SandboxS
 pub use server::{Handle, SyntheticRuntime};
 pub use target::Target;
 pub use world::{
-    Change, Container, ContainerSpec, CriEvent, EventKind, Exit, NewPod, PodSpec, Sandbox, What, World,
+    Behavior, Change, Container, ContainerSpec, CriEvent, EventKind, ExecResult, Exit, NewPod, OnStart,
+    OnStop, PodSpec, Restart, Sandbox, What, World,
 };

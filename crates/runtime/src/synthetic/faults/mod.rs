@@ -29,9 +29,11 @@ use rubelet_model::{ContainerId, PodUid, SandboxId};
 use tokio::sync::watch;
 use tonic::{Code, Status};
 
+use super::corrupt::Corruption;
 use super::op::Op;
 use super::seed::Seed;
 use super::target::Target;
+pub(crate) use rule::Spoil;
 use rule::{Action, Moment, Rule, Step};
 
 /// The faults of a server. Cheap to clone; all clones program the same server.
@@ -83,6 +85,20 @@ impl Faults {
     /// Does to a call what is programmed for the moment after its work.
     pub(crate) async fn after(&self, op: Op, target: &Target) -> Result<(), Status> {
         self.pass(op, target, Moment::After).await
+    }
+
+    /// Whether entries in answers of this operation may be spoiled. Looked at once per answer, so that
+    /// answers of thousands of entries cost nothing when no such fault is programmed.
+    pub(crate) fn may_spoil(&self, op: Op) -> bool {
+        self.rules.lock().active.iter().any(|rule| rule.spoils() && rule.has_op(op))
+    }
+
+    /// What is to be done to an entry of an answer.
+    pub(crate) fn spoil(&self, op: Op, target: &Target) -> Option<Spoil> {
+        let mut rules = self.rules.lock();
+        let spoil = rules.active.iter_mut().find_map(|rule| rule.spoil(self.seed, op, target));
+        rules.active.retain(|rule| !rule.is_used_up());
+        spoil
     }
 
     async fn pass(&self, op: Op, target: &Target, moment: Moment) -> Result<(), Status> {
@@ -189,6 +205,16 @@ impl FaultBuilder {
     /// The call fails.
     pub fn error(self, code: Code, text: impl Into<String>) -> Fault {
         self.program(Action::Fail(code, text.into()))
+    }
+
+    /// Entries about the target are spoiled, in lists, statuses and events; the call itself goes well.
+    pub fn corrupt(self, corruption: Corruption) -> Fault {
+        self.program(Action::Spoil(Spoil::Corrupt(corruption)))
+    }
+
+    /// Entries about the target are missing in lists, and its events are not sent; the call itself goes well.
+    pub fn omit(self) -> Fault {
+        self.program(Action::Spoil(Spoil::Omit))
     }
 
     fn program(mut self, action: Action) -> Fault {

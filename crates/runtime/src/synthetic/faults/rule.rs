@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tonic::{Code, Status};
 
+use super::super::corrupt::Corruption;
 use super::super::op::Op;
 use super::super::seed::Seed;
 use super::super::target::Target;
@@ -23,6 +24,14 @@ pub(super) enum Action {
     Delay(Duration, Duration),
     Hang,
     Fail(Code, String),
+    Spoil(Spoil),
+}
+
+/// What happens to one entry of an answer, while the call itself goes well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spoil {
+    Corrupt(Corruption),
+    Omit,
 }
 
 /// What a call has to go through.
@@ -65,13 +74,17 @@ impl Rule {
         }
     }
 
+    pub(super) fn has_op(&self, op: Op) -> bool {
+        self.ops.contains(&op)
+    }
+
     pub(super) fn is_used_up(&self) -> bool {
         self.left == Some(0)
     }
 
     /// What it does to this call, if anything.
     pub(super) fn step(&mut self, seed: Seed, op: Op, target: &Target, moment: Moment) -> Option<Step> {
-        if self.moment != moment {
+        if self.moment != moment || self.spoils() {
             return None;
         }
         let nth = self.hit(seed, op, target)?;
@@ -83,12 +96,24 @@ impl Rule {
             }
             Action::Hang => Step::Hang(self.progress.clone()),
             Action::Fail(code, text) => Step::Fail(Status::new(*code, text.clone())),
+            Action::Spoil(_) => return None,
         })
+    }
+
+    /// Whether it is about entries of answers and not about calls.
+    pub(super) fn spoils(&self) -> bool {
+        matches!(self.action, Action::Spoil(_))
+    }
+
+    /// What it does to an entry of an answer, if anything.
+    pub(super) fn spoil(&mut self, seed: Seed, op: Op, target: &Target) -> Option<Spoil> {
+        let Action::Spoil(spoil) = self.action else { return None };
+        self.hit(seed, op, target).map(|_| spoil)
     }
 
     /// Whether it hits, and how many-th time it was asked about this call and target.
     fn hit(&mut self, seed: Seed, op: Op, target: &Target) -> Option<u64> {
-        if self.is_used_up() || !self.ops.contains(&op) || !self.is_about(target) {
+        if self.is_used_up() || !self.has_op(op) || !self.is_about(target) {
             return None;
         }
         if self.skip > 0 {

@@ -5,12 +5,22 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 use tonic::Status;
 
+use super::dispatch::Messages;
+use crate::synthetic::corrupt::spoil_answer;
+use crate::synthetic::faults::{Faults, Spoil};
+use crate::synthetic::op::Op;
+use crate::synthetic::target::Target;
+
 /// What a call is answered with.
 pub(super) enum Answer {
     /// One message.
     One(Bytes),
+    /// One message that tells the id of something new.
+    Made(Bytes, String),
     /// The messages of a stream.
     Many(Vec<Bytes>),
+    /// A stream that goes on.
+    Stream(Messages),
 }
 
 impl Answer {
@@ -28,11 +38,26 @@ impl Answer {
         Self::Many(entries.chunks(batch.max(1)).map(|entries| repeated(field, entries)).collect())
     }
 
+    /// With what is programmed for the object that a status call is about. Entries of lists and events are
+    /// spoiled where they are put together.
+    pub(super) fn spoiled(self, faults: &Faults, op: Op, target: &Target) -> Self {
+        match self {
+            Self::One(message) if matches!(op, Op::PodSandboxStatus | Op::ContainerStatus) => {
+                Self::One(match faults.spoil(op, target) {
+                    Some(Spoil::Corrupt(corruption)) => spoil_answer(op, &message, corruption),
+                    Some(Spoil::Omit) | None => message,
+                })
+            }
+            other => other,
+        }
+    }
+
     /// Fails as grpc-go does when a message is too large to be sent.
     pub(super) fn check_size(&self, limit: usize) -> Result<(), Status> {
         let messages = match self {
-            Self::One(message) => std::slice::from_ref(message),
+            Self::One(message) | Self::Made(message, _) => std::slice::from_ref(message),
             Self::Many(messages) => messages,
+            Self::Stream(_) => &[],
         };
         match messages.iter().map(Bytes::len).find(|&len| len > limit) {
             None => Ok(()),

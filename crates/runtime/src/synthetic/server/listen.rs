@@ -1,5 +1,6 @@
 //! The socket and its connections, which can be taken away all at once.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,19 +10,18 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::Shared;
 use super::dispatch;
+use super::shared::Shared;
 
 /// A socket that is served. Dropping it ends the connections and removes the socket.
 #[derive(Debug)]
 pub(super) struct Listening {
-    socket: PathBuf,
-    /// Ends the accept loop and everything that connections have started.
-    end: CancellationToken,
-    accepting: Option<JoinHandle<()>>,
+    tasks: Tasks,
+    /// The socket to remove at the end.
+    socket: Option<PathBuf>,
 }
 
 impl Listening {
@@ -31,53 +31,49 @@ impl Listening {
             _ => {}
         }
         let listener = UnixListener::bind(socket)?;
-        let end = CancellationToken::new();
-        let accept = accept(listener, shared, end.clone());
-        let accepting = tokio::spawn(end.clone().run_until_cancelled_owned(accept));
-        let accepting = tokio::spawn(async move {
-            let _ = accepting.await;
-        });
-        Ok(Self { socket: socket.to_owned(), end, accepting: Some(accepting) })
+        let tasks = Tasks::default();
+        tasks.spawn(accept(listener, shared, tasks.clone()));
+        Ok(Self { tasks, socket: Some(socket.to_owned()) })
     }
 
-    /// Ends every connection and removes the socket.
-    pub(super) async fn stop(mut self) {
-        self.end.cancel();
-        if let Some(accepting) = self.accepting.take() {
-            let _ = accepting.await;
-        }
+    /// Ends everything and removes the socket.
+    pub(super) async fn stop(self) {
+        self.tasks.end().await;
+    }
+
+    /// Ends everything and leaves the socket behind, as a process that is killed does.
+    pub(super) async fn abandon(mut self) {
+        self.socket = None;
+        self.tasks.end().await;
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.end.cancel();
-        let _ = std::fs::remove_file(&self.socket);
+        self.tasks.cancelled.cancel();
+        if let Some(socket) = &self.socket {
+            // Somebody else may have removed it with the directory around it.
+            let _ = std::fs::remove_file(socket);
+        }
     }
 }
 
-async fn accept(listener: UnixListener, shared: Arc<Shared>, end: CancellationToken) {
+async fn accept(listener: UnixListener, shared: Arc<Shared>, tasks: Tasks) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::spawn(end.clone().run_until_cancelled_owned(connection(
-                    stream,
-                    shared.clone(),
-                    end.clone(),
-                )));
-            }
+            Ok((stream, _)) => tasks.spawn(connection(stream, shared.clone(), tasks.clone())),
             // Out of file descriptors, most likely: others may free some.
             Err(_) => tokio::task::yield_now().await,
         }
     }
 }
 
-async fn connection(stream: UnixStream, shared: Arc<Shared>, end: CancellationToken) {
+async fn connection(stream: UnixStream, shared: Arc<Shared>, tasks: Tasks) {
     let service = service_fn(move |request| {
         let shared = shared.clone();
-        async move { Ok::<_, std::convert::Infallible>(dispatch::answer(shared, request).await) }
+        async move { Ok::<_, Infallible>(dispatch::answer(shared, request).await) }
     });
-    let mut server = http2::Builder::new(Spawner { end });
+    let mut server = http2::Builder::new(tasks);
     // A client of ours may have many calls in flight, and a hung one must not hold up others here.
     server.max_concurrent_streams(None);
     // As little room as grpc-go has, so that a reader who stalls is felt as early as there.
@@ -86,18 +82,35 @@ async fn connection(stream: UnixStream, shared: Arc<Shared>, end: CancellationTo
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// Runs what connections start, until the server ends.
-#[derive(Clone)]
-struct Spawner {
-    end: CancellationToken,
+/// Everything that runs for one socket, so that it can end together.
+#[derive(Clone, Debug, Default)]
+struct Tasks {
+    running: TaskTracker,
+    cancelled: CancellationToken,
 }
 
-impl<F> hyper::rt::Executor<F> for Spawner
+impl Tasks {
+    fn spawn<F>(&self, task: F)
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        self.running.spawn(self.cancelled.clone().run_until_cancelled_owned(task));
+    }
+
+    async fn end(&self) {
+        self.cancelled.cancel();
+        self.running.close();
+        self.running.wait().await;
+    }
+}
+
+impl<F> hyper::rt::Executor<F> for Tasks
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn execute(&self, future: F) {
-        tokio::spawn(self.end.clone().run_until_cancelled_owned(future));
+    fn execute(&self, task: F) {
+        self.spawn(task);
     }
 }

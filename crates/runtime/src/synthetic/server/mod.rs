@@ -1,23 +1,37 @@
 //! The server: a virtual world on a unix socket, and the handle that drives it.
 
 mod answer;
+mod containers;
 mod dispatch;
+mod events;
+mod exec;
+mod images;
 mod listen;
-mod read;
+mod lists;
+mod node;
+mod sandboxes;
+mod shared;
+mod stats;
+mod statuses;
+mod target;
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tonic::Code;
 
+use super::bus::Events;
 use super::calls::Calls;
 use super::faults::Faults;
 use super::forever::Population;
-use super::profile::{Profile, Quirks};
+use super::profile::{NotReadyYet, Profile, Quirks};
 use super::seed::Seed;
-use super::world::World;
+use super::world::{Restart, World};
 use listen::Listening;
+use shared::Shared;
 
 /// A synthetic runtime before it serves.
 #[derive(Debug)]
@@ -59,32 +73,27 @@ impl SyntheticRuntime {
 
     /// Serves on a unix socket at this path, in tasks of the current tokio runtime, until the handle is stopped
     /// or dropped. Whatever was at the path before is replaced.
+    ///
+    /// # Errors
+    /// If the socket cannot be made.
     pub async fn serve(self, socket: impl AsRef<Path>) -> io::Result<Handle> {
         let mut world = World::with_quirks(self.quirks, self.seed);
         world.populate(self.population);
-        let shared = Arc::new(Shared {
-            calls: Calls::new(),
-            faults: Faults::new(Seed(self.seed)),
-            world: Mutex::new(world),
-        });
+        let shared = Arc::new(Shared::new(world, Seed(self.seed)));
         let socket = socket.as_ref().to_owned();
         let listening = Listening::start(&socket, shared.clone())?;
-        Ok(Handle { shared, socket, listening: Some(listening) })
+        let events = Events::over(shared.bus.clone());
+        Ok(Handle { shared, events, socket, listening: Mutex::new(Some(listening)) })
     }
-}
-
-/// What all connections share.
-pub(crate) struct Shared {
-    pub(crate) world: Mutex<World>,
-    pub(crate) faults: Faults,
-    pub(crate) calls: Calls,
 }
 
 /// A synthetic runtime that serves. It stops when this is dropped.
 pub struct Handle {
     shared: Arc<Shared>,
+    events: Events,
     socket: PathBuf,
-    listening: Option<Listening>,
+    /// `None` while it is down.
+    listening: Mutex<Option<Listening>>,
 }
 
 impl Handle {
@@ -102,7 +111,13 @@ impl Handle {
 
     /// Looks at the world or changes it. No call is answered meanwhile, so what is changed together is seen together.
     pub fn world<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
-        change(&mut self.shared.world.lock())
+        self.shared.change(change).0
+    }
+
+    /// Waits until a condition on the world holds, such as that someone has started a container. It is looked at
+    /// after each change.
+    pub async fn until(&self, condition: impl FnMut(&World) -> bool) {
+        self.shared.until(condition).await;
     }
 
     /// Programs faults.
@@ -117,16 +132,69 @@ impl Handle {
         &self.shared.calls
     }
 
+    /// The event streams, and faults of events.
+    #[must_use]
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Goes down as if killed: every connection breaks, and the socket is left behind with nobody listening. The
+    /// world goes on, but nobody announces what happens in it.
+    pub async fn go_down(&self) {
+        let listening = self.listening.lock().take();
+        if let Some(listening) = listening {
+            listening.abandon().await;
+        }
+        self.shared.change(|world| world.set_down(true));
+        self.shared.bus.restart();
+    }
+
+    /// Comes up again, with a new socket.
+    ///
+    /// # Errors
+    /// If the socket cannot be made.
+    pub async fn come_up(&self, how: Restart) -> io::Result<()> {
+        self.shared.change(|world| {
+            world.restart(&how);
+            world.set_down(false);
+        });
+        if how.initializing > 0 {
+            let code = match self.shared.look(|world| world.quirks().initializing) {
+                NotReadyYet::Unknown => Code::Unknown,
+                NotReadyYet::Unavailable => Code::Unavailable,
+            };
+            self.faults().on_any().times(how.initializing).error(code, "server is not initialized yet");
+        }
+        let listening = Listening::start(&self.socket, self.shared.clone())?;
+        *self.listening.lock() = Some(listening);
+        Ok(())
+    }
+
+    /// Goes down and comes up again.
+    ///
+    /// # Errors
+    /// If the socket cannot be made.
+    pub async fn restart(&self, how: Restart) -> io::Result<()> {
+        self.go_down().await;
+        self.come_up(how).await
+    }
+
     /// Ends every connection and removes the socket.
-    pub async fn stop(mut self) {
-        if let Some(listening) = self.listening.take() {
+    pub async fn stop(self) {
+        let listening = self.listening.lock().take();
+        if let Some(listening) = listening {
             listening.stop().await;
         }
     }
 }
 
-impl std::fmt::Debug for Handle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handle").field("socket", &self.socket).field("calls", &self.shared.calls).finish()
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shared, events, socket, .. } = self;
+        f.debug_struct("Handle")
+            .field("socket", socket)
+            .field("calls", &shared.calls)
+            .field("events", events)
+            .finish()
     }
 }

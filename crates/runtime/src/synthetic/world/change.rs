@@ -109,6 +109,8 @@ impl World {
         what: What,
         announced: Vec<EventKind>,
     ) {
+        // A runtime that is down, or sends no events at all, announces nothing.
+        let announced = if self.is_mute() { Vec::new() } else { announced };
         let pod = self.sandboxes[&sandbox].pod.clone();
         self.history.push(Change { pod, sandbox, container, what, at: self.clock, announced });
     }

@@ -21,6 +21,10 @@ pub struct Container {
     pub(super) message: String,
     /// Its log file; the sandbox's log directory is part of it.
     pub(super) log_path: String,
+    /// Whether it was told to stop; that is done once.
+    pub(super) signalled: bool,
+    /// Whether whoever asked for it got the answer.
+    pub(super) claimed: bool,
     /// Its entry in a list, encoded; empty after a change until someone lists.
     pub(super) entry: OnceCell<Bytes>,
 }
@@ -45,6 +49,8 @@ impl Container {
             reason: String::new(),
             message: String::new(),
             log_path,
+            signalled: false,
+            claimed: false,
             entry: OnceCell::new(),
         }
     }

@@ -210,6 +210,13 @@ impl World {
         self.note_container(id, what, Vec::new());
     }
 
+    /// What is listed about a container is not as before.
+    pub(super) fn touch_container(&mut self, id: &ContainerId) {
+        self.tick();
+        self.change_container(id, |_| ());
+        self.note_container(id, What::Altered, Vec::new());
+    }
+
     #[track_caller]
     fn set_started(&mut self, id: &ContainerId) {
         self.expect_created(id);

@@ -67,6 +67,11 @@ impl World {
         self.announce(kind, id, None, adapt);
     }
 
+    /// Whether nobody makes events now.
+    pub(super) fn is_mute(&self) -> bool {
+        self.down || !matches!(self.quirks.events, EventSupport::Stream(_))
+    }
+
     fn announce(
         &mut self,
         kind: EventKind,
@@ -74,8 +79,7 @@ impl World {
         container: Option<ContainerId>,
         adapt: impl FnOnce(&mut v1::ContainerEventResponse),
     ) {
-        // Without a stream nobody pays for making events.
-        if self.quiet || !matches!(self.quirks.events, EventSupport::Stream(_)) {
+        if self.quiet || self.is_mute() {
             return;
         }
         let about = container.as_ref().map_or(sandbox.as_str(), ContainerId::as_str);

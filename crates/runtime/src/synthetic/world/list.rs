@@ -13,7 +13,6 @@ use super::{Container, Sandbox, World};
 /// An entry of a list: whom it is about, and its encoded form.
 #[derive(Clone, Debug)]
 pub(crate) struct Listed<'a, T> {
-    #[expect(dead_code, reason = "for entries that are spoiled")]
     pub(crate) about: &'a T,
     pub(crate) entry: Bytes,
 }
@@ -25,6 +24,7 @@ impl World {
         filter: Option<&v1::PodSandboxFilter>,
     ) -> Vec<Listed<'_, Sandbox>> {
         let order = self.next_list_order("ListPodSandbox");
+        let left_out = self.sandboxes_left_out();
         let default = v1::PodSandboxFilter::default();
         let filter = filter.unwrap_or(&default);
         // A short id is completed if it can be; one that means several things means nothing here.
@@ -37,6 +37,7 @@ impl World {
         found.retain(|sandbox| {
             filter.state.as_ref().is_none_or(|wanted| wanted.state == wire_sandbox_state(sandbox.state))
                 && matches(&sandbox.config.labels, &filter.label_selector)
+                && left_out.as_ref().is_none_or(|left_out| !left_out(&sandbox.id))
         });
         shuffled(found, order, |sandbox| sandbox.entry.get_or_init(|| encode_sandbox(sandbox)).clone())
     }
@@ -47,6 +48,7 @@ impl World {
         filter: Option<&v1::ContainerFilter>,
     ) -> Vec<Listed<'_, Container>> {
         let order = self.next_list_order("ListContainers");
+        let left_out = self.containers_left_out();
         let default = v1::ContainerFilter::default();
         let filter = filter.unwrap_or(&default);
         let by_id = (!filter.id.is_empty()).then(|| by_prefix(&self.containers, &filter.id).ok());
@@ -68,6 +70,7 @@ impl World {
                     .as_ref()
                     .is_none_or(|wanted| wanted.state == wire_container_state(container.state))
                 && matches(&container.config.labels, &filter.label_selector)
+                && left_out.as_ref().is_none_or(|left_out| !left_out(&container.id))
         });
         shuffled(found, order, |container| {
             container.entry.get_or_init(|| encode_container(container)).clone()

@@ -15,15 +15,19 @@
 //! assert_eq!(world.container(&container).unwrap().state(), ContainerState::Exited);
 //! ```
 
+mod behavior;
 mod change;
 mod container;
 mod containers;
 mod event;
 mod id;
+mod image;
 mod index;
 mod kubelet;
 mod list;
 mod pods;
+mod request;
+mod restart;
 mod sandbox;
 mod status;
 
@@ -32,15 +36,20 @@ use std::time::Duration;
 
 use rubelet_model::{ContainerId, PodUid, SandboxId};
 
+pub use behavior::{Behavior, ExecResult, OnStart, OnStop};
 pub use container::Container;
 pub use event::{CriEvent, EventKind};
 pub use kubelet::{ContainerSpec, PodSpec};
+pub use restart::Restart;
 pub use sandbox::Sandbox;
 
 use super::profile::{Profile, Quirks};
 use super::seed::Seed;
+use behavior::Scripts;
 use id::{NoSuch, by_prefix};
+use image::Images;
 use index::LabelIndex;
+use restart::Hidden;
 
 pub use change::{Change, Exit, What};
 pub(crate) use kubelet::POD_UID_LABEL;
@@ -74,6 +83,12 @@ pub struct World {
     events_made: u64,
     /// Whether changes are announced and recorded.
     quiet: bool,
+    /// Whether the runtime is not there: changes happen, but nobody announces them.
+    down: bool,
+    hidden: Hidden,
+    scripts: Scripts,
+    images: Images,
+    conditions: [Option<String>; 2],
 }
 
 /// What [`World::add_pod`] made.
@@ -113,6 +128,11 @@ impl World {
             events: Vec::new(),
             events_made: 0,
             quiet: false,
+            down: false,
+            hidden: Hidden::default(),
+            scripts: Scripts::default(),
+            images: Images::default(),
+            conditions: [None, None],
         }
     }
 
@@ -128,6 +148,21 @@ impl World {
         let result = change(self);
         self.quiet = before;
         result
+    }
+
+    /// Whether the runtime says that it is ready; if not, why.
+    pub fn set_runtime_ready(&mut self, not_ready_because: Option<&str>) {
+        self.conditions[0] = not_ready_because.map(str::to_owned);
+    }
+
+    /// Whether the runtime says that the pod network is ready; if not, why.
+    pub fn set_network_ready(&mut self, not_ready_because: Option<&str>) {
+        self.conditions[1] = not_ready_because.map(str::to_owned);
+    }
+
+    /// Why the runtime, and why the network is not ready.
+    pub(crate) fn conditions(&self) -> &[Option<String>; 2] {
+        &self.conditions
     }
 
     /// The wall clock of this world, in nanoseconds since 1970.

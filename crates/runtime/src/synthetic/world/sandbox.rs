@@ -22,6 +22,8 @@ pub struct Sandbox {
     pub(super) containers: Vec<ContainerId>,
     /// Its removal has been announced but not yet carried out.
     pub(super) removing: bool,
+    /// Whether whoever asked for it got the answer.
+    pub(super) claimed: bool,
     /// Its entry in a list, encoded; empty after a change until someone lists.
     pub(super) entry: OnceCell<Bytes>,
 }
@@ -44,6 +46,7 @@ impl Sandbox {
             ips: Vec::new(),
             containers: Vec::new(),
             removing: false,
+            claimed: false,
             entry: OnceCell::new(),
         }
     }
