@@ -1,1 +1,50 @@
-//! Real containers from one binary.
+//! The embedded runtime: a CRI v1 server that runs real containers, from one binary with nothing installed.
+//!
+//! ```text
+//! server  ── CRI calls ──▶  pod, container: act, one lock an object
+//!                             │   decide with: spec, user, filter, view, state (pure)
+//!                             │   write with:  store (whole or not at all)
+//!                             ▼
+//!                           supervise ◀── a socket ── shim (one a container, outlives us) ── container
+//!                             └──▶ registry (memory: all that lists read) ──▶ events (fan-out)
+//! ```
+//! A sandbox is namespaces held by mounts; no process keeps it, but for a pod that shares its process namespace.
+//! A container is a folder; its shim and its control group. Everything is on disk before it is true, so the runtime may
+//! be killed at any moment: [`recover`] reads the folders, asks the shims and goes on.
+
+mod cgroup;
+mod clock;
+mod cni;
+mod container;
+mod error;
+mod events;
+mod exec;
+mod facts;
+mod filter;
+mod id;
+mod mountinfo;
+mod namespaces;
+mod netlink;
+mod pause;
+mod pod;
+mod process;
+mod record;
+mod recover;
+mod registry;
+mod rootfs;
+mod runtime;
+mod server;
+pub mod shim;
+mod spec;
+mod state;
+mod stats;
+mod status;
+mod store;
+mod supervise;
+mod update;
+mod user;
+mod view;
+
+pub use error::Error;
+pub use runtime::Options;
+pub use server::serve;

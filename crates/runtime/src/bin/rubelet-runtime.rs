@@ -1,0 +1,34 @@
+//! The embedded runtime alone, as small as it gets: what `rubelet runtime` runs, for this crate's own tests.
+//!
+//! `rubelet-runtime SOCKET DATA_DIR [CNI_CONF_DIR]`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use rubelet_runtime::embedded::{Options, serve, shim};
+
+fn main() -> ExitCode {
+    if let Some(code) = shim::intercept() {
+        return code;
+    }
+    let mut args = std::env::args_os().skip(1).map(PathBuf::from);
+    let (Some(socket), Some(data_dir)) = (args.next(), args.next()) else {
+        eprintln!("usage: rubelet-runtime SOCKET DATA_DIR [CNI_CONF_DIR]");
+        return ExitCode::from(2);
+    };
+    let options = Options { socket, data_dir, cni_conf_dir: args.next(), ..Options::default() };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("rubelet-runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(serve(options, std::future::pending())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rubelet-runtime: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

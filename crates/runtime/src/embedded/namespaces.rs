@@ -1,0 +1,149 @@
+//! The namespaces of a sandbox, held by bind mounts: no process is needed to keep them.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+
+use super::error::{Error, Result};
+use super::record::Held;
+use super::{mountinfo, netlink};
+
+/// Folder of the held namespaces in a sandbox's folder.
+pub(crate) const NS: &str = "ns";
+/// The pod's shared memory in a sandbox's folder.
+pub(crate) const SHM: &str = "shm";
+
+/// Makes namespaces and holds them. Called with a folder of the sandbox that nobody else touches.
+pub(crate) fn hold(
+    folder: &Path,
+    wanted: Held,
+    hostname: &str,
+    sysctls: &HashMap<String, String>,
+) -> Result<()> {
+    let ns = folder.join(NS);
+    super::store::make_dir(&ns)?;
+    let (hostname, sysctls) = (hostname.to_owned(), sysctls.clone());
+    // A thread that leaves its namespaces must not be used for anything else ever again, so it is one of its own.
+    let worker = std::thread::Builder::new().name("namespaces".to_owned());
+    let worker = worker
+        .spawn(move || make(&ns, wanted, &hostname, &sysctls))
+        .map_err(|error| Error::io("start a thread", error))?;
+    worker.join().map_err(|_| Error::Internal("the thread that makes namespaces panicked".to_owned()))??;
+    if wanted.ipc {
+        let shm = folder.join(SHM);
+        super::store::make_dir(&shm)?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        mount("shm", &shm, "tmpfs", flags, Some(c"mode=1777,size=65536k"))
+            .map_err(|errno| Error::io("mount the pod's shared memory", errno))?;
+    }
+    Ok(())
+}
+
+fn make(ns: &Path, wanted: Held, hostname: &str, sysctls: &HashMap<String, String>) -> Result<()> {
+    let kinds = [
+        ("net", wanted.network, CloneFlags::CLONE_NEWNET),
+        ("ipc", wanted.ipc, CloneFlags::CLONE_NEWIPC),
+        ("uts", wanted.uts, CloneFlags::CLONE_NEWUTS),
+    ];
+    let flags = kinds.iter().filter(|kind| kind.1).fold(CloneFlags::empty(), |all, kind| all | kind.2);
+    if flags.is_empty() {
+        return Ok(());
+    }
+    unshare(flags).map_err(|errno| Error::io("make namespaces", errno))?;
+    if wanted.network {
+        netlink::loopback_up().map_err(|error| Error::io("bring the loopback interface up", error))?;
+    }
+    if wanted.uts && !hostname.is_empty() {
+        rustix::system::sethostname(hostname.as_bytes())
+            .map_err(|errno| Error::io("set the host name", errno))?;
+    }
+    for (name, value) in sysctls {
+        let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+        fs::write(&path, value).map_err(|error| Error::io(format!("set linux.sysctls[{name:?}]"), error))?;
+    }
+    for (name, _, _) in kinds.iter().filter(|kind| kind.1) {
+        let target = ns.join(name);
+        File::create(&target).map_err(|error| Error::io(format!("create {}", target.display()), error))?;
+        mount_bind(format!("/proc/thread-self/ns/{name}"), &target)
+            .map_err(|errno| Error::io(format!("hold the {name} namespace"), errno))?;
+    }
+    Ok(())
+}
+
+/// Sysctls that belong to a namespace that the pod has for itself.
+pub(crate) fn check_sysctls(sysctls: &HashMap<String, String>, held: Held) -> Result<()> {
+    for name in sysctls.keys() {
+        let field = format!("linux.sysctls[{name:?}]");
+        let plain = name.replace('/', ".");
+        if plain.split('.').any(|part| part.is_empty() || part == "..") {
+            return Err(Error::invalid(field, "is not a kernel setting"));
+        }
+        let ipc = ["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
+        let (owner, own) = if plain.starts_with("net.") {
+            ("network", held.network)
+        } else if ipc.iter().any(|prefix| plain.starts_with(prefix)) {
+            ("ipc", held.ipc)
+        } else if plain == "kernel.hostname" || plain == "kernel.domainname" {
+            ("uts", held.uts)
+        } else {
+            return Err(Error::unsupported(
+                field,
+                "is not a setting of one pod: it would change the whole machine",
+            ));
+        };
+        if !own {
+            return Err(Error::invalid(field, format!("the pod uses the host's {owner} namespace")));
+        }
+    }
+    Ok(())
+}
+
+/// Lets go of everything mounted below a sandbox's folder. Fine if nothing is.
+pub(crate) fn release(folder: &Path) -> Result<()> {
+    let text = fs::read_to_string("/proc/self/mountinfo")
+        .map_err(|error| Error::io("read the mount table", error))?;
+    let mut points: Vec<PathBuf> = mountinfo::parse(&text)
+        .into_iter()
+        .map(|mount| mount.point)
+        .filter(|point| point != folder && point.starts_with(folder))
+        .collect();
+    points.sort();
+    // Deepest first, and a place mounted twice is unmounted twice.
+    for point in points.iter().rev() {
+        unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+            .map_err(|errno| Error::io(format!("unmount {}", point.display()), errno))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_settings_of_the_pods_own_namespaces() {
+        let all = Held { network: true, ipc: true, uts: true };
+        let none = Held::default();
+        let table = [
+            ("net.ipv4.ip_unprivileged_port_start", all, None),
+            ("net/ipv4/tcp_syncookies", all, None),
+            ("kernel.shm_rmid_forced", all, None),
+            ("net.ipv4.ip_forward", none, Some("the pod uses the host's network namespace")),
+            ("kernel.msgmax", none, Some("the pod uses the host's ipc namespace")),
+            ("vm.swappiness", all, Some("it would change the whole machine")),
+            ("net..x", all, Some("is not a kernel setting")),
+            ("net.ipv4/../../kernel/panic", all, Some("is not a kernel setting")),
+        ];
+        for (name, held, refusal) in table {
+            let sysctls = HashMap::from([(name.to_owned(), "1".to_owned())]);
+            let got = check_sysctls(&sysctls, held).map_err(|error| error.to_string());
+            match refusal {
+                None => assert_eq!(got, Ok(()), "{name}"),
+                Some(part) => assert!(got.as_ref().is_err_and(|text| text.contains(part)), "{name}: {got:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The one sandbox that needs a process: containers that share a process namespace need somebody to hold it.
+//!
+//! It is run like a container, by a shim, in a folder of the sandbox; but it executes nothing, sees an empty root, and
+//! only reaps what others leave behind.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rubelet_cri::v1::ContainerEventType;
+use serde_json::json;
+
+use super::error::{Error, Result};
+use super::record::Held;
+use super::registry::Sandbox;
+use super::runtime::{Runtime, blocking};
+use super::shim::mount_ns::ROOTFS;
+use super::shim::protocol::{Command, Report};
+use super::shim::settings::{self, Payload, RootfsPlan, Settings};
+use super::state::Exit;
+use super::store::{self, Durability};
+use super::{container, namespaces, supervise};
+
+const FOLDER: &str = "pause";
+/// Written before the process is started: somebody has to end it.
+const GROUP: &str = "group";
+
+impl Runtime {
+    /// Starts the holder; its pid.
+    pub(crate) async fn start_pause(
+        self: &Arc<Self>,
+        id: &str,
+        sandbox: &Path,
+        held: Held,
+        cgroup: &str,
+    ) -> Result<i32> {
+        let folder = sandbox.join(FOLDER);
+        let group = if cgroup.is_empty() { String::new() } else { format!("{cgroup}/{id}") };
+        let settings = Settings {
+            id: id.to_owned(),
+            log_path: None,
+            stdin: false,
+            tty: false,
+            cgroup: group.clone(),
+            own_pid_namespace: true,
+            rootfs: RootfsPlan::Empty,
+            shared_mounts: false,
+            payload: Payload::Pause,
+        };
+        let spec = spec(&folder, sandbox, held, &group);
+        let program = self.shim.clone();
+        let making = folder.clone();
+        blocking(move || {
+            store::make_dir(&making.join(ROOTFS))?;
+            store::write(&making.join(GROUP), group.as_bytes(), Durability::Process)?;
+            store::write_json(&making.join(container::SPEC), &spec, Durability::Process)?;
+            store::write_json(&making.join(settings::FILE), &settings, Durability::Process)
+        })
+        .await?;
+        let mut link = supervise::adopt(supervise::spawn(&program, &folder)?)?;
+        match supervise::next(&mut link).await {
+            Some(Report::Started { pid, .. }) => Ok(pid),
+            _ => {
+                let exit = store::read_json::<Exit>(&folder.join(store::EXIT))?;
+                let message = exit.map_or_else(|| "its shim ended".to_owned(), |exit| exit.message());
+                Err(Error::State(format!("cannot hold the pod's process namespace: {message}")))
+            }
+        }
+    }
+
+    /// Ends the holder, if there is one.
+    pub(crate) async fn end_pause(self: &Arc<Self>, sandbox: &Path) {
+        let folder = sandbox.join(FOLDER);
+        let Ok(Some(group)) = store::read(&folder.join(GROUP)) else { return };
+        if let Ok(Some(link)) = supervise::connect(&folder)
+            && let Ok(mut link) = supervise::adopt(link)
+        {
+            let _ = supervise::ask(&folder, Command::Kill).await;
+            while let Some(report) = supervise::next(&mut link).await {
+                if report == Report::Exited || report == Report::Failed {
+                    break;
+                }
+            }
+        }
+        self.end_group(&String::from_utf8_lossy(&group)).await;
+    }
+
+    /// A sandbox whose holder dies is no sandbox for new containers any more.
+    pub(crate) fn watch_pause(self: &Arc<Self>, sandbox: &Arc<Sandbox>) {
+        if sandbox.record.read().pause.is_none() {
+            return;
+        }
+        let (runtime, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
+        tokio::spawn(async move {
+            let folder: PathBuf = runtime.layout.sandbox(&sandbox.id).join(FOLDER);
+            if let Ok(Some(link)) = supervise::connect(&folder)
+                && let Ok(mut link) = supervise::adopt(link)
+            {
+                while supervise::next(&mut link).await.is_some() {}
+            }
+            // A stop in progress has the lock and has said so already.
+            let _work = sandbox.work.lock().await;
+            if runtime.registry.sandbox(&sandbox.id).is_ok()
+                && runtime.mark_not_ready(&sandbox).await.unwrap_or(false)
+            {
+                let kind = ContainerEventType::ContainerStoppedEvent;
+                runtime.events.publish(kind, &sandbox.id, &sandbox, &runtime.registry);
+            }
+        });
+    }
+}
+
+fn spec(folder: &Path, sandbox: &Path, held: Held, group: &str) -> serde_json::Value {
+    let ns = sandbox.join(namespaces::NS);
+    let mut list = vec![json!({ "type": "pid" }), json!({ "type": "mount" })];
+    for (own, kind, file) in
+        [(held.network, "network", "net"), (held.ipc, "ipc", "ipc"), (held.uts, "uts", "uts")]
+    {
+        if own {
+            list.push(json!({ "type": kind, "path": ns.join(file) }));
+        }
+    }
+    let mut linux = json!({ "namespaces": list, "resources": {}, "maskedPaths": [], "readonlyPaths": [] });
+    if !group.is_empty() {
+        linux["cgroupsPath"] = json!(group);
+    }
+    json!({
+        "ociVersion": "1.0.2",
+        "root": { "path": folder.join(ROOTFS), "readonly": true },
+        "process": {
+            "terminal": false,
+            "user": { "uid": 65535, "gid": 65535 },
+            "args": ["pause"],
+            "env": [],
+            "cwd": "/",
+            "noNewPrivileges": true,
+            "capabilities": { "bounding": [], "effective": [], "permitted": [], "inheritable": [], "ambient": [] },
+        },
+        "mounts": [
+            { "destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"] },
+            { "destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=64k"] },
+        ],
+        "linux": linux,
+    })
+}

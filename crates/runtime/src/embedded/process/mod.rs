@@ -1,0 +1,29 @@
+//! The few system calls that have no safe wrapper.
+
+mod memory;
+
+use std::os::fd::{FromRawFd as _, OwnedFd};
+
+use super::error::{Error, Result};
+
+pub(crate) use memory::give_back_code_pages;
+
+/// Takes ownership of a descriptor that the parent process left open for us, and keeps it from going any further.
+#[expect(unsafe_code, reason = "a number from the parent process becomes a descriptor exactly here")]
+pub(crate) fn adopt_fd(number: i32) -> Result<OwnedFd> {
+    if number < 3 {
+        return Err(Error::invalid("fd", "standard streams are not for this"));
+    }
+    // SAFETY: checked to be open by fcntl below; nothing else in this process, which has just begun, refers to it.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)
+        .map_err(|errno| Error::io("take over a descriptor", errno))?;
+    Ok(fd)
+}
+
+/// Sends a signal that has no name: the real-time ones, which a container's image may ask to be stopped by.
+#[expect(unsafe_code, reason = "no safe wrapper takes real-time signals by number")]
+pub(crate) fn kill_raw(pid: i32, number: i32) -> nix::Result<()> {
+    // SAFETY: kill(2) takes two numbers and touches no memory of ours.
+    nix::errno::Errno::result(unsafe { nix::libc::kill(pid, number) }).map(drop)
+}

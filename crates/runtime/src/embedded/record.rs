@@ -1,0 +1,51 @@
+//! What is written about a sandbox and a container when they are made, besides the request itself.
+
+use serde::{Deserialize, Serialize};
+
+use super::state::SandboxState;
+use super::user::User;
+
+/// A pod sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SandboxRecord {
+    pub(crate) id: String,
+    /// Wall clock, nanoseconds.
+    pub(crate) created_at: i64,
+    pub(crate) state: SandboxState,
+    /// Addresses of the pod; none on the host's network or with loopback only.
+    pub(crate) ips: Vec<String>,
+    /// Control group that holds the containers' groups.
+    pub(crate) cgroup: String,
+    /// Groups that were made for this sandbox and go with it, deepest first.
+    pub(crate) made_cgroups: Vec<String>,
+    /// The namespaces that are held by mounts in its folder.
+    pub(crate) held: Held,
+    /// Process that holds the pod's process namespace.
+    pub(crate) pause: Option<i32>,
+}
+
+/// Namespaces held for a sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) network: bool,
+    pub(crate) ipc: bool,
+    pub(crate) uts: bool,
+}
+
+/// A container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ContainerRecord {
+    pub(crate) id: String,
+    pub(crate) sandbox: String,
+    /// Wall clock, nanoseconds.
+    pub(crate) created_at: i64,
+    /// `sha256:…` of the image's configuration.
+    pub(crate) image_id: String,
+    /// The image as a digest reference where it has one.
+    pub(crate) image_ref: String,
+    pub(crate) user: User,
+    pub(crate) stop_signal: i32,
+    /// Absolute; empty if nothing is kept.
+    pub(crate) log_path: String,
+    pub(crate) cgroup: String,
+}

@@ -1,0 +1,95 @@
+//! What a container's root is made of, and what can be read from it before it is mounted.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+
+use super::error::{Error, Result};
+use super::shim::settings::RootfsPlan;
+use crate::image::{Image, ImageStore};
+
+/// More than any honest `/etc/passwd`; beyond it lies an attempt to eat our memory.
+const MAX_FILE: u64 = 4 << 20;
+
+/// The plan for an image: its layers topmost first, or the host's root.
+pub(crate) fn plan(images: &ImageStore, image: &Image) -> RootfsPlan {
+    if image.is_built_in() {
+        return RootfsPlan::Host;
+    }
+    let mut layers = images.layer_dirs(image);
+    layers.reverse();
+    // A layer that appears again further down adds nothing, and overlayfs refuses it.
+    let mut seen = std::collections::HashSet::new();
+    layers.retain(|layer| seen.insert(layer.clone()));
+    RootfsPlan::Layers(layers)
+}
+
+/// Reads a small file of an image, as the container would see it; `None` if it has none.
+pub(crate) fn read(plan: &RootfsPlan, path: &str) -> Result<Option<String>> {
+    let layers: Vec<PathBuf> = match plan {
+        RootfsPlan::Host => vec![PathBuf::from("/")],
+        RootfsPlan::Layers(layers) => layers.clone(),
+        RootfsPlan::Empty => Vec::new(),
+    };
+    for layer in &layers {
+        match open_inside(layer, path) {
+            Ok(Some(mut file)) => {
+                let mut text = Vec::new();
+                file.by_ref()
+                    .take(MAX_FILE)
+                    .read_to_end(&mut text)
+                    .map_err(|error| Error::io(format!("read {path} of the image"), error))?;
+                return Ok(Some(String::from_utf8_lossy(&text).into_owned()));
+            }
+            // Hidden by this layer: what lies below does not count.
+            Ok(None) => return Ok(None),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {}
+            Err(errno) => return Err(Error::io(format!("open {path} of the image"), errno)),
+        }
+    }
+    Ok(None)
+}
+
+/// Opens a regular file without ever leaving the layer, whatever links it has. `None` for a mark of removal.
+fn open_inside(layer: &Path, path: &str) -> rustix::io::Result<Option<fs::File>> {
+    let root = openat(CWD, layer, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let path = path.trim_start_matches('/');
+    let file =
+        match openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+        {
+            // A removed file is a device that nobody serves.
+            Err(rustix::io::Errno::NXIO) => return Ok(None),
+            other => fs::File::from(other?),
+        };
+    match file.metadata() {
+        Ok(meta) if meta.is_file() => Ok(Some(file)),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_topmost_layer_wins_and_links_stay_inside() {
+        let dir = tempfile::tempdir().unwrap();
+        let (top, bottom) = (dir.path().join("top"), dir.path().join("bottom"));
+        for layer in [&top, &bottom] {
+            fs::create_dir_all(layer.join("etc")).unwrap();
+        }
+        fs::write(bottom.join("etc/passwd"), "bottom").unwrap();
+        fs::write(bottom.join("etc/group"), "bottom").unwrap();
+        fs::write(top.join("etc/group"), "top").unwrap();
+        std::os::unix::fs::symlink("/etc/shadow", top.join("etc/link")).unwrap();
+        let plan = RootfsPlan::Layers(vec![top, bottom]);
+        assert_eq!(read(&plan, "/etc/passwd").unwrap().as_deref(), Some("bottom"));
+        assert_eq!(read(&plan, "/etc/group").unwrap().as_deref(), Some("top"));
+        assert_eq!(read(&plan, "/etc/link").unwrap(), None, "not the host's file");
+        assert_eq!(read(&plan, "/none").unwrap(), None);
+        assert_eq!(read(&RootfsPlan::Empty, "/etc/passwd").unwrap(), None);
+    }
+}

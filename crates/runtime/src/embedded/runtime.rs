@@ -1,0 +1,118 @@
+//! The runtime's parts, put together.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::cni::Cni;
+use super::error::{Error, Result};
+use super::events::Events;
+use super::facts::Facts;
+use super::registry::Registry;
+use super::spec;
+use super::store::{self, Layout};
+use crate::image::ImageStore;
+
+/// How to run the embedded runtime.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the socket is made.
+    pub socket: PathBuf,
+    /// Where everything is kept.
+    pub data_dir: PathBuf,
+    /// Where CNI configurations are; pods get loopback only if there is none.
+    pub cni_conf_dir: Option<PathBuf>,
+    /// Where CNI plugins are.
+    pub cni_bin_dirs: Vec<PathBuf>,
+    /// The program that understands the shim's subcommands; this one, unless a test says otherwise.
+    pub shim: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            socket: PathBuf::from("/run/rubelet/runtime.sock"),
+            data_dir: PathBuf::from("/var/lib/rubelet"),
+            cni_conf_dir: None,
+            cni_bin_dirs: vec![PathBuf::from("/opt/cni/bin"), PathBuf::from("/usr/lib/cni")],
+            shim: PathBuf::from("/proc/self/exe"),
+        }
+    }
+}
+
+/// How many commands may be on their way into containers at once.
+const EXECS_AT_ONCE: usize = 16;
+
+/// Everything that an operation may need.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    pub(crate) layout: Layout,
+    pub(crate) facts: Facts,
+    pub(crate) registry: Registry,
+    pub(crate) events: Events,
+    pub(crate) images: ImageStore,
+    pub(crate) cni: Option<Cni>,
+    pub(crate) shim: PathBuf,
+    pub(crate) execs: tokio::sync::Semaphore,
+    said_oom_score: AtomicBool,
+    _lock: File,
+}
+
+impl Runtime {
+    /// Takes the data folder and reads the machine's facts. Nothing is recovered yet.
+    pub(crate) fn open(options: &Options) -> Result<Arc<Self>> {
+        store::make_dir(&options.data_dir)?;
+        let root = options
+            .data_dir
+            .canonicalize()
+            .map_err(|error| Error::io(format!("find {}", options.data_dir.display()), error))?;
+        let lock = store::lock(&root)?;
+        let layout = Layout::new(root);
+        store::make_dir(&layout.sandboxes())?;
+        store::make_dir(&layout.containers())?;
+        let images = ImageStore::open(layout.images()).map_err(|error| Error::Image(error.to_string()))?;
+        Ok(Arc::new(Self {
+            facts: Facts::read(),
+            registry: Registry::default(),
+            events: Events::new(),
+            images,
+            cni: options.cni_conf_dir.as_ref().map(|dir| Cni::new(dir.clone(), options.cni_bin_dirs.clone())),
+            shim: options.shim.clone(),
+            execs: tokio::sync::Semaphore::new(EXECS_AT_ONCE),
+            said_oom_score: AtomicBool::new(false),
+            layout,
+            _lock: lock,
+        }))
+    }
+
+    /// Says once that scores are clamped.
+    pub(crate) fn note_oom_score(&self, wanted: i64) {
+        let given = spec::oom_score(wanted, &self.facts);
+        if given != wanted && !self.said_oom_score.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                wanted,
+                given,
+                "no right to lower oom_score_adj (CAP_SYS_RESOURCE is missing): containers get {given} at least"
+            );
+        }
+    }
+}
+
+/// Runs disk and mount work where it may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(Error::Internal(format!("a worker thread failed: {error}"))))
+}
+
+/// Runs an operation to its end, even if the caller hangs up in the middle.
+pub(crate) async fn unhurried<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    tokio::spawn(work)
+        .await
+        .unwrap_or_else(|error| Err(Error::Internal(format!("an operation failed: {error}"))))
+}

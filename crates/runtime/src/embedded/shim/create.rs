@@ -1,0 +1,77 @@
+//! The helper that builds a container and starts it, then goes away with all the memory that took.
+//!
+//! The container is made a sibling of the helper, so it is the shim's child from its first moment.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use libcontainer::container::builder::ContainerBuilder;
+use libcontainer::syscall::syscall::SyscallType;
+
+use super::mount_ns;
+use super::payload::Launch;
+use super::protocol::Progress;
+use super::settings::{self, Settings};
+use crate::embedded::error::{Error, Result};
+use crate::embedded::{process, store};
+
+/// Folder of the container library's own state, in the container's folder.
+pub(crate) const STATE: &str = "state";
+
+/// Entry point: `shim-create <fd>`, in the container's folder.
+pub(super) fn main(fd: Option<&str>) -> Result<()> {
+    let number =
+        fd.and_then(|text| text.parse().ok()).ok_or_else(|| Error::invalid("fd", "expected a number"))?;
+    let report = process::adopt_fd(number)?;
+    let mut report = std::fs::File::from(report);
+    let mut tell = |progress: &Progress| {
+        let _ = report.write_all(progress.line().as_bytes());
+    };
+    match create_and_start(&mut tell) {
+        Ok(()) => tell(&Progress::Started),
+        Err(error) => tell(&Progress::Failed(error.to_string())),
+    }
+    Ok(())
+}
+
+fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
+    let bundle = std::env::current_dir().map_err(|error| Error::io("find the container's folder", error))?;
+    let settings: Settings = store::read_json(Path::new(settings::FILE))?
+        .ok_or_else(|| Error::Internal("the container's folder has no settings".to_owned()))?;
+    mount_ns::enter(&settings)?;
+
+    let (verdict, failure) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|errno| Error::io("make a pipe", errno))?;
+    let mut container = ContainerBuilder::new(settings.id.clone(), SyscallType::Linux)
+        .with_executor(Launch::new(settings.payload, Some(failure)))
+        .with_root_path(bundle.join(STATE))
+        .map_err(library)?
+        .as_init(&bundle)
+        .with_systemd(false)
+        .with_detach(true)
+        .as_sibling(true)
+        .build()
+        .map_err(library)?;
+    let pid = container.pid().ok_or_else(|| Error::Internal("the container has no process".to_owned()))?;
+    tell(&Progress::Created(pid.as_raw()));
+    container.start().map_err(library)?;
+
+    // The pipe ends when the program replaces this code, or brings the reason why it did not.
+    let mut message = String::new();
+    let _ = std::io::Read::read_to_string(&mut std::fs::File::from(verdict), &mut message);
+    if message.is_empty() { Ok(()) } else { Err(Error::State(message)) }
+}
+
+/// The container library nests its errors; people need the innermost ones too.
+pub(super) fn library(error: libcontainer::error::LibcontainerError) -> Error {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.ends_with(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        source = inner.source();
+    }
+    Error::State(text)
+}

@@ -1,0 +1,56 @@
+//! The shim: one small process per container, a hidden subcommand of the same binary.
+//!
+//! It is the container's parent, so it learns of every exit and its code; it writes the log; it outlives the runtime.
+//! It is single-threaded, sleeps in one `poll`, and does not touch the memory-hungry container library: a helper
+//! process ([`create`]) builds the container, makes it a child of the shim and goes away.
+//!
+//! ```text
+//! runtime ──listening socket as fd 0──▶ shim ──pipes──▶ helper ──clone──▶ container (child of the shim)
+//!    └──────connects, reads lines────────┘
+//! ```
+//! The socket is made by the runtime before the shim exists. So from the first moment to the last, "can I connect?"
+//! answers "does a shim live?", with no window in between and no pid that may have been reused.
+//!
+//! Lines from the shim: `started <pid> <nanos>`, `failed` or `exited` (both with `exit.json` on disk first).
+//! Lines to the shim: `signal <n>`, `kill`, `reopen`; answered by `ok` or `error <text>`.
+
+pub(crate) mod create;
+pub(crate) mod exec;
+mod line_log;
+pub(crate) mod mount_ns;
+mod payload;
+pub(crate) mod protocol;
+mod reap;
+mod serve;
+pub(crate) mod settings;
+
+use std::process::ExitCode;
+
+/// Hidden subcommand: supervise the container of the current folder.
+pub const SHIM: &str = "shim";
+/// Hidden subcommand: build and start the container of the current folder, for a shim.
+pub const CREATE: &str = "shim-create";
+/// Hidden subcommand: run a command in the container of the current folder, for the runtime.
+pub const EXEC: &str = "shim-exec";
+
+/// Runs one of the hidden subcommands, if the arguments name one.
+///
+/// To be asked first thing in `main`: the shim must not pay for anything that it does not use.
+#[must_use]
+pub fn intercept() -> Option<ExitCode> {
+    let mut args = std::env::args().skip(1);
+    let outcome = match args.next()?.as_str() {
+        SHIM => serve::main(),
+        CREATE => create::main(args.next().as_deref()),
+        EXEC => exec::main(),
+        _ => return None,
+    };
+    Some(match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Stderr is the container's log or nothing at all, so this is for somebody who tries the command by hand.
+            eprintln!("rubelet: {error}");
+            ExitCode::FAILURE
+        }
+    })
+}

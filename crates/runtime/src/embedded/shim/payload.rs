@@ -1,0 +1,82 @@
+//! The last thing that runs before a container's own program, inside the container.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+use libcontainer::oci_spec::runtime::Spec;
+use libcontainer::workload::{Executor, ExecutorError, ExecutorValidationError};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use parking_lot::Mutex;
+
+use super::settings::Payload;
+
+/// Starts the program, and tells of a failure through a pipe that closes by itself on success.
+#[derive(Clone)]
+pub(super) struct Launch {
+    payload: Payload,
+    verdict: Arc<Mutex<Option<OwnedFd>>>,
+}
+
+impl Launch {
+    pub(super) fn new(payload: Payload, verdict: Option<OwnedFd>) -> Self {
+        Self { payload, verdict: Arc::new(Mutex::new(verdict)) }
+    }
+
+    fn run_program(&self, spec: &Spec) -> Result<(), ExecutorError> {
+        let args = spec.process().as_ref().and_then(|process| process.args().as_ref());
+        let args: Vec<CString> = args
+            .into_iter()
+            .flatten()
+            .map(|arg| CString::new(arg.as_bytes()))
+            .collect::<Result<_, _>>()
+            .map_err(|_| ExecutorError::InvalidArg)?;
+        let program = args.first().ok_or(ExecutorError::InvalidArg)?;
+        let Err(errno) = nix::unistd::execvp(program, &args);
+        let message = format!("exec {:?}: {}", program.to_string_lossy(), errno.desc());
+        if let Some(verdict) = self.verdict.lock().take() {
+            let _ = rustix::io::write(&verdict, message.as_bytes());
+        }
+        Err(ExecutorError::Other(message))
+    }
+
+    /// Becomes the pod's first process: it reaps, and otherwise sleeps.
+    fn pause(&self) -> Result<(), ExecutorError> {
+        let other = |errno: nix::Error| ExecutorError::Other(errno.to_string());
+        let mut children = SigSet::empty();
+        children.add(Signal::SIGCHLD);
+        children.thread_block().map_err(other)?;
+        // Nothing is executed here, so nothing closes by itself.
+        let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+        let open: Vec<i32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let verdict = self.verdict.lock().take();
+        let kept = verdict.as_ref().map(|fd| fd.as_raw_fd());
+        for fd in open.into_iter().filter(|fd| *fd > 2 && Some(*fd) != kept) {
+            let _ = nix::unistd::close(fd);
+        }
+        drop(verdict);
+        loop {
+            children.wait().map_err(other)?;
+            while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                if status == WaitStatus::StillAlive {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Executor for Launch {
+    fn exec(&self, spec: &Spec) -> Result<(), ExecutorError> {
+        match self.payload {
+            Payload::Program => self.run_program(spec),
+            Payload::Pause => self.pause(),
+        }
+    }
+
+    fn validate(&self, _: &Spec) -> Result<(), ExecutorValidationError> {
+        // The kernel's own verdict on the program is the right one, and `exec` passes it on.
+        Ok(())
+    }
+}

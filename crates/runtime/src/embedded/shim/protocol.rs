@@ -1,0 +1,130 @@
+//! The lines between runtime and shim, as values.
+
+/// From the shim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// The container's first program runs.
+    Started {
+        /// On the host.
+        pid: i32,
+        /// Wall clock, nanoseconds.
+        at: i64,
+    },
+    /// It could not be started; how is on disk.
+    Failed,
+    /// It ended; how is on disk.
+    Exited,
+}
+
+impl Report {
+    pub(crate) fn line(&self) -> String {
+        match self {
+            Self::Started { pid, at } => format!("started {pid} {at}\n"),
+            Self::Failed => "failed\n".to_owned(),
+            Self::Exited => "exited\n".to_owned(),
+        }
+    }
+
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        match words.next()? {
+            "started" => {
+                Some(Self::Started { pid: words.next()?.parse().ok()?, at: words.next()?.parse().ok()? })
+            }
+            "failed" => Some(Self::Failed),
+            "exited" => Some(Self::Exited),
+            _ => None,
+        }
+    }
+}
+
+/// To the shim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Send a signal to the container's first process.
+    Signal(i32),
+    /// End all of it, now.
+    Kill,
+    /// The log was moved away: write a new one.
+    Reopen,
+}
+
+impl Command {
+    pub(crate) fn line(self) -> String {
+        match self {
+            Self::Signal(number) => format!("signal {number}\n"),
+            Self::Kill => "kill\n".to_owned(),
+            Self::Reopen => "reopen\n".to_owned(),
+        }
+    }
+
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        match words.next()? {
+            "signal" => {
+                Some(Self::Signal(words.next()?.parse().ok().filter(|number| (1..=64).contains(number))?))
+            }
+            "kill" => Some(Self::Kill),
+            "reopen" => Some(Self::Reopen),
+            _ => None,
+        }
+    }
+}
+
+/// From the helper that builds a container, to the shim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// The container exists and waits; this is its first process.
+    Created(i32),
+    /// The program replaced the helper's code: it runs.
+    Started,
+    /// It did not work.
+    Failed(String),
+}
+
+impl Progress {
+    pub(crate) fn line(&self) -> String {
+        match self {
+            Self::Created(pid) => format!("created {pid}\n"),
+            Self::Started => "started\n".to_owned(),
+            Self::Failed(message) => format!("failed {}\n", message.replace('\n', "; ")),
+        }
+    }
+
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "created" => rest.parse().ok().map(Self::Created),
+            "started" => Some(Self::Started),
+            "failed" => Some(Self::Failed(rest.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_reads_back() {
+        for report in [Report::Started { pid: 7, at: 9 }, Report::Failed, Report::Exited] {
+            assert_eq!(Report::parse(report.line().trim_end()), Some(report));
+        }
+        for command in [Command::Signal(15), Command::Kill, Command::Reopen] {
+            assert_eq!(Command::parse(command.line().trim_end()), Some(command));
+        }
+        for progress in [Progress::Created(3), Progress::Started, Progress::Failed("no such file".into())] {
+            assert_eq!(Progress::parse(progress.line().trim_end()), Some(progress));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_nothing() {
+        for line in ["", "signal", "signal x", "signal 0", "signal 65", "signal -9", "kill-all", "started 1"]
+        {
+            assert_eq!(Command::parse(line), None, "{line}");
+            assert_eq!(Report::parse(line), None, "{line}");
+        }
+    }
+}

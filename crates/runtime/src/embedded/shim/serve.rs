@@ -1,0 +1,394 @@
+//! The shim's one loop.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command as Process, Stdio};
+
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::line_log::{Lines, LogFile};
+use super::protocol::{Command, Progress, Report};
+use super::reap::Reaped;
+use super::settings::{self, Settings};
+use crate::embedded::cgroup::Cgroups;
+use crate::embedded::error::{Error, Result};
+use crate::embedded::state::{Cause, Exit};
+use crate::embedded::store::{self, Durability};
+use crate::embedded::{clock, process};
+
+/// A request line is short; a peer that sends more is not ours.
+const MAX_REQUEST: usize = 256;
+
+/// Entry point, in the container's folder, with the listening socket as standard input.
+pub(super) fn main() -> Result<()> {
+    let settings: Settings = store::read_json(Path::new(settings::FILE))?
+        .ok_or_else(|| Error::Internal("this is no container's folder".to_owned()))?;
+    // Own session: a terminal or a service manager that ends the runtime's group must not reach us.
+    let _ = rustix::process::setsid();
+    // Whatever a container leaves behind falls to us.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|errno| Error::io("become the parent of orphans", errno))?;
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+        signals.add(signal);
+    }
+    signals.thread_block().map_err(|errno| Error::io("block signals", errno))?;
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(|errno| Error::io("watch signals", errno))?;
+
+    let listener = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
+        .map_err(|errno| Error::io("take over the socket", errno))?;
+    let listener = UnixListener::from(listener);
+    listener.set_nonblocking(true).map_err(|error| Error::io("set up the socket", error))?;
+
+    let mut shim = Shim::begin(settings, listener);
+    while !shim.done() {
+        shim.turn(&signals);
+    }
+    shim.end();
+    Ok(())
+}
+
+/// One output stream of the container.
+struct Stream {
+    pipe: OwnedFd,
+    lines: Lines,
+}
+
+struct Client {
+    socket: UnixStream,
+    input: Vec<u8>,
+    told_start: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Phase {
+    /// The helper works.
+    Starting,
+    /// The program runs.
+    Running { started_at: i64 },
+    /// It ended, or never began.
+    Ended(Exit),
+}
+
+struct Shim {
+    settings: Settings,
+    cgroups: Cgroups,
+    phase: Phase,
+    pid: Option<i32>,
+    reaped: Reaped,
+    log: LogFile,
+    streams: Vec<Stream>,
+    /// What the helper says; gone when the helper is.
+    helper: Option<(std::fs::File, Vec<u8>)>,
+    /// Kept open so that a reader of standard input waits.
+    _stdin: Option<OwnedFd>,
+    listener: UnixListener,
+    clients: BTreeMap<i32, Client>,
+    buffer: Vec<u8>,
+}
+
+impl Shim {
+    fn begin(settings: Settings, listener: UnixListener) -> Self {
+        let mut shim = Self {
+            cgroups: Cgroups::detect(),
+            phase: Phase::Starting,
+            pid: None,
+            reaped: Reaped::default(),
+            log: LogFile::open(None).unwrap_or_else(|_| unreachable!("no file is opened")),
+            streams: Vec::new(),
+            helper: None,
+            _stdin: None,
+            listener,
+            clients: BTreeMap::new(),
+            buffer: vec![0; 16 * 1024],
+            settings,
+        };
+        if let Err(error) = shim.launch() {
+            shim.fail(error.to_string());
+        }
+        shim
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        self.log = LogFile::open(self.settings.log_path.clone()).map_err(|error| {
+            let path = self.settings.log_path.clone().unwrap_or_default();
+            Error::io(format!("open the log {}", path.display()), error)
+        })?;
+        let make_pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|errno| Error::io("make a pipe", errno));
+        let (out, out_end) = make_pipe()?;
+        let (err, err_end) = make_pipe()?;
+        let (helper, helper_end) = make_pipe()?;
+        for pipe in [&out, &err, &helper] {
+            fcntl_setfl(pipe, OFlags::NONBLOCK).map_err(|errno| Error::io("set up a pipe", errno))?;
+        }
+        let stdin = if self.settings.stdin {
+            let (stdin, stdin_end) = make_pipe()?;
+            self._stdin = Some(stdin_end);
+            Stdio::from(stdin)
+        } else {
+            Stdio::null()
+        };
+        // The one descriptor that the helper gets besides its streams.
+        rustix::io::fcntl_setfd(&helper_end, rustix::io::FdFlags::empty())
+            .map_err(|errno| Error::io("set up a pipe", errno))?;
+        Process::new("/proc/self/exe")
+            .arg0("rubelet-shim")
+            .args([super::CREATE, &helper_end.as_raw_fd().to_string()])
+            .stdin(stdin)
+            .stdout(Stdio::from(out_end))
+            .stderr(Stdio::from(err_end))
+            .env_clear()
+            .spawn()
+            .map_err(|error| Error::io("run the helper", error))?;
+        self.streams = vec![
+            Stream { pipe: out, lines: Lines::new("stdout") },
+            Stream { pipe: err, lines: Lines::new("stderr") },
+        ];
+        self.helper = Some((helper.into(), Vec::new()));
+        Ok(())
+    }
+
+    fn done(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// Waits for something to happen and deals with it.
+    fn turn(&mut self, signals: &SignalFd) {
+        let ready = {
+            let mut fds = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+            fds.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
+            fds.extend(
+                self.streams
+                    .iter()
+                    .map(|stream| PollFd::from_borrowed_fd(stream.pipe.as_fd(), PollFlags::IN)),
+            );
+            fds.extend(
+                self.helper.iter().map(|(pipe, _)| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)),
+            );
+            fds.extend(
+                self.clients.values().map(|c| PollFd::from_borrowed_fd(c.socket.as_fd(), PollFlags::IN)),
+            );
+            match poll(&mut fds, None) {
+                Ok(_) => fds.iter().any(|fd| !fd.revents().is_empty()),
+                Err(_) => false,
+            }
+        };
+        if !ready {
+            return;
+        }
+        // Everything is non-blocking, so all of it can be tried; this runs only when something is ready.
+        while let Ok(Some(_)) = signals.read_signal() {}
+        self.read_streams();
+        self.read_helper();
+        self.reaped.collect();
+        if let (Phase::Running { started_at }, Some(code)) = (&self.phase, self.reaped.watched()) {
+            let started_at = *started_at;
+            self.ended(code, started_at);
+            return;
+        }
+        self.accept();
+        self.read_clients();
+    }
+
+    fn read_streams(&mut self) {
+        let now = clock::now();
+        let (buffer, log) = (&mut self.buffer, &mut self.log);
+        let mut out = Vec::new();
+        self.streams.retain_mut(|stream| {
+            loop {
+                match rustix::io::read(&stream.pipe, &mut buffer[..]) {
+                    Ok(0) => {
+                        stream.lines.finish(now, &mut out);
+                        return false;
+                    }
+                    Ok(len) => {
+                        stream.lines.push(&buffer[..len], now, &mut out);
+                        log.write(&out);
+                        out.clear();
+                    }
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(_) => return true,
+                }
+            }
+        });
+        log.write(&out);
+    }
+
+    fn read_helper(&mut self) {
+        let Some((pipe, text)) = &mut self.helper else { return };
+        let mut finished = false;
+        let mut chunk = [0; 1024];
+        loop {
+            match pipe.read(&mut chunk) {
+                Ok(0) => {
+                    finished = true;
+                    break;
+                }
+                Ok(len) => text.extend_from_slice(&chunk[..len]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        let lines = take_lines(text);
+        for progress in lines.iter().filter_map(|line| Progress::parse(line)) {
+            match progress {
+                Progress::Created(pid) => {
+                    self.pid = Some(pid);
+                    self.reaped.watch(pid);
+                }
+                Progress::Started => self.started(),
+                Progress::Failed(message) => self.fail(message),
+            }
+        }
+        if finished {
+            self.helper = None;
+            if self.phase == Phase::Starting {
+                self.fail("the helper that builds containers ended without a word".to_owned());
+            }
+        }
+    }
+
+    fn started(&mut self) {
+        let Some(pid) = self.pid else { return };
+        let at = clock::now();
+        self.phase = Phase::Running { started_at: at };
+        for client in self.clients.values_mut() {
+            client.told_start = true;
+            let _ = client.socket.write_all(Report::Started { pid, at }.line().as_bytes());
+        }
+        // From here on there is nothing to do but wait.
+        process::give_back_code_pages();
+    }
+
+    fn fail(&mut self, message: String) {
+        self.kill_all();
+        self.reaped.wait();
+        self.read_streams();
+        self.phase = Phase::Ended(Exit::start_failed(message, clock::now()));
+    }
+
+    fn ended(&mut self, code: i32, started_at: i64) {
+        let finished_at = clock::now();
+        if !self.settings.own_pid_namespace {
+            self.cgroups.kill(&self.settings.cgroup);
+        }
+        // Nobody is left to write, or is about to be: what is in the pipes is all there is.
+        self.read_streams();
+        let (now, mut out) = (clock::now(), Vec::new());
+        for stream in &mut self.streams {
+            stream.lines.finish(now, &mut out);
+        }
+        self.log.write(&out);
+        let oom = self.cgroups.oom_kills(&self.settings.cgroup) > 0;
+        self.phase = Phase::Ended(Exit { code, cause: Cause::Ended, oom, started_at, finished_at });
+    }
+
+    /// Puts the end on disk, tells of it, and cleans up.
+    fn end(&mut self) {
+        let Phase::Ended(exit) = &self.phase else { return };
+        // If this fails the runtime finds no word of the end and reports it as lost, which is then the truth.
+        let _ = store::write_json(Path::new(store::EXIT), exit, Durability::Power);
+        let report =
+            if matches!(exit.cause, Cause::StartFailed(_)) { Report::Failed } else { Report::Exited };
+        self.accept();
+        for client in self.clients.values_mut() {
+            let _ = client.socket.write_all(report.line().as_bytes());
+        }
+        self.cgroups.remove(&self.settings.cgroup);
+    }
+
+    fn kill_all(&mut self) {
+        if let (Some(pid), None) = (self.pid, self.reaped.watched()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        self.cgroups.kill(&self.settings.cgroup);
+    }
+
+    fn accept(&mut self) {
+        while let Ok((socket, _)) = self.listener.accept() {
+            // Reports fit into any socket buffer; a peer that does not read must not hold us up.
+            if socket.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let mut client = Client { socket, input: Vec::new(), told_start: false };
+            if let (Phase::Running { started_at }, Some(pid)) = (&self.phase, self.pid) {
+                client.told_start = true;
+                let line = Report::Started { pid, at: *started_at }.line();
+                let _ = client.socket.write_all(line.as_bytes());
+            }
+            self.clients.insert(client.socket.as_raw_fd(), client);
+        }
+    }
+
+    fn read_clients(&mut self) {
+        let mut requests = Vec::new();
+        self.clients.retain(|fd, client| {
+            let mut chunk = [0; MAX_REQUEST];
+            loop {
+                match client.socket.read(&mut chunk) {
+                    Ok(0) => return false,
+                    Ok(len) => client.input.extend_from_slice(&chunk[..len]),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(_) => return false,
+                }
+                if client.input.len() > MAX_REQUEST {
+                    return false;
+                }
+            }
+            requests.extend(take_lines(&mut client.input).into_iter().map(|line| (*fd, line)));
+            true
+        });
+        for (fd, line) in requests {
+            let answer = match self.obey(&line) {
+                Ok(()) => "ok\n".to_owned(),
+                Err(error) => format!("error {error}\n"),
+            };
+            if let Some(client) = self.clients.get_mut(&fd) {
+                let _ = client.socket.write_all(answer.as_bytes());
+            }
+        }
+    }
+
+    fn obey(&mut self, line: &str) -> Result<()> {
+        match Command::parse(line) {
+            Some(Command::Signal(number)) => {
+                let signal = Signal::try_from(number).ok();
+                if let (Some(pid), None) = (self.pid, self.reaped.watched()) {
+                    // Not reaped yet, so the number is still this process's.
+                    match signal {
+                        Some(signal) => kill(Pid::from_raw(pid), signal),
+                        None => crate::embedded::process::kill_raw(pid, number),
+                    }
+                    .map_err(|errno| Error::io("send a signal", errno))?;
+                }
+                Ok(())
+            }
+            Some(Command::Kill) => {
+                self.kill_all();
+                Ok(())
+            }
+            Some(Command::Reopen) => self.log.reopen().map_err(|error| Error::io("reopen the log", error)),
+            None => Err(Error::invalid("request", "not understood")),
+        }
+    }
+}
+
+fn take_lines(text: &mut Vec<u8>) -> Vec<String> {
+    let mut lines = Vec::new();
+    while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+        let line: Vec<u8> = text.drain(..=end).collect();
+        lines.push(String::from_utf8_lossy(&line[..end]).into_owned());
+    }
+    lines
+}

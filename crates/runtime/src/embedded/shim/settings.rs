@@ -1,0 +1,53 @@
+//! What a shim and its helper need to know, written by the runtime as `shim.json` in the container's folder.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// File name in the container's folder.
+pub(crate) const FILE: &str = "shim.json";
+
+/// Everything about one container that is not in its OCI spec.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    /// The container's id.
+    pub(crate) id: String,
+    /// Where its output goes; nowhere if absent.
+    pub(crate) log_path: Option<PathBuf>,
+    /// Keep standard input open, so that a reader waits instead of seeing the end.
+    pub(crate) stdin: bool,
+    /// Give it a terminal.
+    pub(crate) tty: bool,
+    /// Its control group below each hierarchy's mount point; empty if there are none for us.
+    pub(crate) cgroup: String,
+    /// Whether its processes die with its first one by the kernel's doing.
+    pub(crate) own_pid_namespace: bool,
+    /// What its root is made of.
+    pub(crate) rootfs: RootfsPlan,
+    /// Whether a mount must spread back to the host.
+    pub(crate) shared_mounts: bool,
+    /// What runs in it.
+    pub(crate) payload: Payload,
+}
+
+/// What a root file system is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RootfsPlan {
+    /// The host's root, with a scratch layer for mount points.
+    Host,
+    /// Layers, topmost first, with a writable layer in the container's folder.
+    Layers(Vec<PathBuf>),
+    /// Nothing at all.
+    Empty,
+}
+
+/// What runs in the container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Payload {
+    /// The program of the OCI spec.
+    Program,
+    /// Nothing but the reaping of orphans: it holds a pod's process namespace.
+    Pause,
+}

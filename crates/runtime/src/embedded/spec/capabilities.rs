@@ -1,0 +1,96 @@
+//! Which capabilities a container gets.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::Input;
+use crate::embedded::error::{Error, Result};
+use crate::embedded::facts::CAPABILITIES;
+
+/// What every runtime gives by default.
+const DEFAULT: [&str; 14] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FSETID",
+    "FOWNER",
+    "MKNOD",
+    "NET_RAW",
+    "SETGID",
+    "SETUID",
+    "SETFCAP",
+    "SETPCAP",
+    "NET_BIND_SERVICE",
+    "SYS_CHROOT",
+    "KILL",
+    "AUDIT_WRITE",
+];
+
+const FIELD: &str = "linux.security_context.capabilities";
+
+/// The five sets of the OCI spec.
+pub(super) fn sets(input: &Input<'_>) -> Result<Value> {
+    let (granted, ambient) = granted(input)?;
+    let names =
+        |set: &BTreeSet<String>| -> Vec<String> { set.iter().map(|name| format!("CAP_{name}")).collect() };
+    Ok(json!({
+        "bounding": names(&granted),
+        "effective": names(&granted),
+        "permitted": names(&granted),
+        "inheritable": names(&ambient),
+        "ambient": names(&ambient),
+    }))
+}
+
+fn granted(input: &Input<'_>) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
+    let available = &input.facts.capabilities;
+    if input.privileged() {
+        return Ok((available.clone(), BTreeSet::new()));
+    }
+    let asked = input.security().and_then(|context| context.capabilities.clone()).unwrap_or_default();
+    let mut set: BTreeSet<String> = DEFAULT.iter().map(|name| (*name).to_owned()).collect();
+    let add = parse(&asked.add_capabilities, &format!("{FIELD}.add_capabilities"))?;
+    let drop = parse(&asked.drop_capabilities, &format!("{FIELD}.drop_capabilities"))?;
+    // "ALL" first, so that single names refine it in both directions.
+    if add.contains("ALL") {
+        set.clone_from(available);
+    }
+    if drop.contains("ALL") {
+        set.clear();
+    }
+    for name in add.iter().filter(|name| *name != "ALL") {
+        if !available.contains(name) {
+            let problem = format!("CAP_{name} is not this runtime's to give: it does not have it itself");
+            return Err(Error::unsupported(format!("{FIELD}.add_capabilities"), problem));
+        }
+        set.insert(name.clone());
+    }
+    for name in &drop {
+        set.remove(name);
+    }
+    // A runtime with fewer than the usual rights gives what it has.
+    set.retain(|name| available.contains(name));
+    let ambient = parse(&asked.add_ambient_capabilities, &format!("{FIELD}.add_ambient_capabilities"))?;
+    for name in &ambient {
+        if !set.contains(name) {
+            let problem = format!("CAP_{name} must be among the added ones, too");
+            return Err(Error::invalid(format!("{FIELD}.add_ambient_capabilities"), problem));
+        }
+    }
+    Ok((set, ambient))
+}
+
+fn parse(names: &[String], field: &str) -> Result<BTreeSet<String>> {
+    names
+        .iter()
+        .map(|name| {
+            let upper = name.to_uppercase();
+            let bare = upper.strip_prefix("CAP_").unwrap_or(&upper);
+            if bare == "ALL" || CAPABILITIES.contains(&bare) {
+                Ok(bare.to_owned())
+            } else {
+                Err(Error::invalid(field, format!("{name:?} is not a capability")))
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,152 @@
+//! From a CRI container config to an OCI runtime spec. Pure: facts in, document out.
+//!
+//! What is asked and cannot be done is an error that names the field.
+
+mod capabilities;
+pub(crate) mod devices;
+mod mounts;
+mod process;
+mod resources;
+mod security;
+
+use std::path::{Path, PathBuf};
+
+use rubelet_cri::v1;
+use serde_json::{Map, Value, json};
+
+use super::error::{Error, Result};
+use super::facts::Facts;
+use super::user::User;
+use crate::image::ImageConfig;
+
+pub(crate) use process::{exec as exec_process, stop_signal};
+pub(crate) use resources::{linux as linux_resources, oom_score};
+
+/// A namespace of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Namespace {
+    /// The host's.
+    Host,
+    /// One of its own.
+    New,
+    /// One that exists.
+    Join(PathBuf),
+}
+
+/// The namespaces that containers of one sandbox use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Namespaces {
+    pub(crate) pid: Namespace,
+    pub(crate) ipc: Namespace,
+    pub(crate) uts: Namespace,
+    pub(crate) network: Namespace,
+}
+
+/// What the sandbox lends its containers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SandboxFiles {
+    /// Shared memory of the pod; absent where the host's is used.
+    pub(crate) shm: Option<PathBuf>,
+    pub(crate) hosts: PathBuf,
+    pub(crate) hostname: PathBuf,
+    pub(crate) resolv_conf: PathBuf,
+}
+
+/// Everything that a spec is made of.
+#[derive(Debug)]
+pub(crate) struct Input<'a> {
+    pub(crate) config: &'a v1::ContainerConfig,
+    pub(crate) sandbox: &'a v1::PodSandboxConfig,
+    pub(crate) image: &'a ImageConfig,
+    /// The built-in image: its root is nobody's to write to.
+    pub(crate) host_image: bool,
+    pub(crate) user: &'a User,
+    pub(crate) namespaces: &'a Namespaces,
+    pub(crate) files: &'a SandboxFiles,
+    /// Devices of the host that the container gets, already looked up.
+    pub(crate) devices: &'a [devices::Device],
+    pub(crate) cgroup: &'a str,
+    pub(crate) rootfs: &'a Path,
+    pub(crate) facts: &'a Facts,
+}
+
+impl Input<'_> {
+    fn security(&self) -> Option<&v1::LinuxContainerSecurityContext> {
+        self.config.linux.as_ref()?.security_context.as_ref()
+    }
+
+    fn privileged(&self) -> bool {
+        self.security().is_some_and(|context| context.privileged)
+    }
+}
+
+/// Builds the spec.
+pub(crate) fn build(input: &Input<'_>) -> Result<Value> {
+    refuse_unknown(input)?;
+    security::check(input)?;
+    let root_readonly = input.host_image || input.security().is_some_and(|context| context.readonly_rootfs);
+    let mounts = mounts::all(input)?;
+    let resources = input.config.linux.as_ref().and_then(|linux| linux.resources.as_ref());
+    let mut cgroup_resources = resources::linux(resources, input.facts)?;
+    cgroup_resources.insert("devices".to_owned(), devices::rules(input.privileged(), input.devices));
+    let mut linux = Map::new();
+    linux.insert("namespaces".to_owned(), namespaces(input));
+    linux.insert("resources".to_owned(), Value::Object(cgroup_resources));
+    if !input.cgroup.is_empty() {
+        linux.insert("cgroupsPath".to_owned(), json!(input.cgroup));
+    }
+    linux.insert("devices".to_owned(), devices::nodes(input.devices));
+    let (masked, readonly) = security::hidden_paths(input);
+    linux.insert("maskedPaths".to_owned(), json!(masked));
+    linux.insert("readonlyPaths".to_owned(), json!(readonly));
+    let propagation = if mounts.spread_back { "shared" } else { "slave" };
+    linux.insert("rootfsPropagation".to_owned(), json!(propagation));
+    Ok(json!({
+        "ociVersion": "1.0.2",
+        "root": { "path": input.rootfs, "readonly": root_readonly },
+        "process": process::init(input)?,
+        "mounts": mounts.list,
+        "linux": linux,
+    }))
+}
+
+/// Whether any mount must spread back to the host.
+pub(crate) fn spreads_back(config: &v1::ContainerConfig) -> bool {
+    config.mounts.iter().any(|mount| mount.propagation() == v1::MountPropagation::PropagationBidirectional)
+}
+
+fn refuse_unknown(input: &Input<'_>) -> Result<()> {
+    let config = input.config;
+    if config.windows.is_some() {
+        return Err(Error::unsupported("windows", "this is a Linux machine"));
+    }
+    if !config.cdi_devices.is_empty() {
+        return Err(Error::unsupported("CDI_devices", "device injection by CDI is not available"));
+    }
+    if config.tty {
+        return Err(Error::unsupported("tty", "terminals are not available yet"));
+    }
+    Ok(())
+}
+
+fn namespaces(input: &Input<'_>) -> Value {
+    let wanted = input.namespaces;
+    let mut list = vec![json!({ "type": "mount" })];
+    let entries =
+        [("pid", &wanted.pid), ("ipc", &wanted.ipc), ("uts", &wanted.uts), ("network", &wanted.network)];
+    for (kind, namespace) in entries {
+        match namespace {
+            Namespace::Host => {}
+            Namespace::New => list.push(json!({ "type": kind })),
+            Namespace::Join(path) => list.push(json!({ "type": kind, "path": path })),
+        }
+    }
+    // With one hierarchy the container sees its own part of it; with many, its part is mounted bit by bit.
+    if matches!(input.facts.cgroups, super::cgroup::Cgroups::V2(_)) && !input.privileged() {
+        list.push(json!({ "type": "cgroup" }));
+    }
+    Value::Array(list)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! What is mounted in a container, in the order in which it is.
+
+use rubelet_cri::v1;
+use serde_json::{Value, json};
+
+use super::{Input, Namespace};
+use crate::embedded::cgroup::Cgroups;
+use crate::embedded::error::{Error, Result};
+
+/// The mounts, and whether one of them spreads back to the host.
+pub(super) struct Mounts {
+    pub(super) list: Vec<Value>,
+    pub(super) spread_back: bool,
+}
+
+pub(super) fn all(input: &Input<'_>) -> Result<Mounts> {
+    let mut list = system(input);
+    if input.host_image {
+        for (path, mode) in [("/tmp", "mode=1777"), ("/run", "mode=755"), ("/var/tmp", "mode=1777")] {
+            list.push(mount(path, "tmpfs", "tmpfs", &["nosuid", "nodev", mode]));
+        }
+    }
+    list.extend(files(input));
+    list.extend(volumes(input)?);
+    Ok(Mounts { list, spread_back: super::spreads_back(input.config) })
+}
+
+/// What every Linux program expects.
+fn system(input: &Input<'_>) -> Vec<Value> {
+    let privileged = input.privileged();
+    let access = if privileged { "rw" } else { "ro" };
+    let mut list = vec![
+        mount("/proc", "proc", "proc", &["nosuid", "noexec", "nodev"]),
+        mount("/dev", "tmpfs", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
+        mount(
+            "/dev/pts",
+            "devpts",
+            "devpts",
+            &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
+        ),
+    ];
+    if input.namespaces.ipc == Namespace::Host {
+        list.push(mount("/dev/mqueue", "bind", "/dev/mqueue", &["rbind", "nosuid", "noexec", "nodev"]));
+    } else {
+        list.push(mount("/dev/mqueue", "mqueue", "mqueue", &["nosuid", "noexec", "nodev"]));
+    }
+    if !takes(input.config, "/dev/shm") {
+        let shm = match &input.files.shm {
+            Some(path) => path.to_string_lossy().into_owned(),
+            None => "/dev/shm".to_owned(),
+        };
+        list.push(mount("/dev/shm", "bind", &shm, &["rbind", "rw", "nosuid", "nodev"]));
+    }
+    if input.facts.rootless && input.namespaces.network == Namespace::Host {
+        // Another user namespace's network cannot be shown by a new sysfs.
+        list.push(mount("/sys", "bind", "/sys", &["rbind", "nosuid", "noexec", "nodev", "ro"]));
+    } else {
+        list.push(mount("/sys", "sysfs", "sysfs", &["nosuid", "noexec", "nodev", access]));
+        if input.facts.cgroups != Cgroups::None {
+            list.push(mount(
+                "/sys/fs/cgroup",
+                "cgroup",
+                "cgroup",
+                &["nosuid", "noexec", "nodev", "relatime", access],
+            ));
+        }
+    }
+    list
+}
+
+/// Name resolution as the pod has it, unless the request brings its own.
+fn files(input: &Input<'_>) -> Vec<Value> {
+    let readonly = input.security().is_some_and(|context| context.readonly_rootfs) || input.host_image;
+    let access = if readonly { "ro" } else { "rw" };
+    let files = [
+        ("/etc/hostname", &input.files.hostname),
+        ("/etc/hosts", &input.files.hosts),
+        ("/etc/resolv.conf", &input.files.resolv_conf),
+    ];
+    let wanted = files
+        .into_iter()
+        .filter(|(path, source)| !source.as_os_str().is_empty() && !takes(input.config, path));
+    wanted
+        .map(|(path, source)| mount(path, "bind", &source.to_string_lossy(), &["rbind", "rprivate", access]))
+        .collect()
+}
+
+fn volumes(input: &Input<'_>) -> Result<Vec<Value>> {
+    let mut wanted: Vec<(usize, &v1::Mount)> = input.config.mounts.iter().enumerate().collect();
+    // Parents before what is mounted inside them.
+    wanted.sort_by_key(|(_, mount)| mount.container_path.split('/').filter(|part| !part.is_empty()).count());
+    wanted.into_iter().map(|(index, mount)| volume(index, mount, input)).collect()
+}
+
+fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> {
+    let field = |name: &str| format!("mounts[{index}].{name}");
+    if !wanted.container_path.starts_with('/') {
+        let problem = format!("{:?} is not an absolute path", wanted.container_path);
+        return Err(Error::invalid(field("container_path"), problem));
+    }
+    if wanted.image.as_ref().is_some_and(|image| !image.image.is_empty()) {
+        return Err(Error::unsupported(field("image"), "image volumes are not supported"));
+    }
+    if !wanted.host_path.starts_with('/') {
+        let problem = format!("{:?} is not an absolute path", wanted.host_path);
+        return Err(Error::invalid(field("host_path"), problem));
+    }
+    if !wanted.uid_mappings.is_empty() || !wanted.gid_mappings.is_empty() {
+        return Err(Error::unsupported(field("uidMappings"), "mounts with mapped ids are not supported"));
+    }
+    if wanted.selinux_relabel && input.facts.selinux {
+        return Err(Error::unsupported(field("selinux_relabel"), "SELinux labels are not supported"));
+    }
+    let propagation = match wanted.propagation() {
+        v1::MountPropagation::PropagationPrivate => "rprivate",
+        v1::MountPropagation::PropagationHostToContainer => "rslave",
+        v1::MountPropagation::PropagationBidirectional => "rshared",
+    };
+    let mut options = vec!["rbind", propagation];
+    if wanted.recursive_read_only {
+        if !wanted.readonly {
+            return Err(Error::invalid(field("recursive_read_only"), "needs readonly"));
+        }
+        if wanted.propagation() != v1::MountPropagation::PropagationPrivate {
+            return Err(Error::invalid(field("recursive_read_only"), "needs private propagation"));
+        }
+        options.push("rro");
+    }
+    options.push(if wanted.readonly { "ro" } else { "rw" });
+    Ok(mount(&wanted.container_path, "bind", &wanted.host_path, &options))
+}
+
+fn takes(config: &v1::ContainerConfig, path: &str) -> bool {
+    config.mounts.iter().any(|mount| mount.container_path.trim_end_matches('/') == path)
+}
+
+fn mount(destination: &str, kind: &str, source: &str, options: &[&str]) -> Value {
+    json!({ "destination": destination, "type": kind, "source": source, "options": options })
+}

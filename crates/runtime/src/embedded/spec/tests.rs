@@ -1,0 +1,350 @@
+//! Tables for what a request becomes.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::embedded::cgroup::Cgroups;
+use crate::embedded::facts::CAPABILITIES;
+
+fn facts() -> Facts {
+    let table = "1 2 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    Facts {
+        cgroups: Cgroups::from_mounts(&crate::embedded::mountinfo::parse(table)),
+        capabilities: CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
+        oom_score_floor: -1000,
+        selinux: false,
+        apparmor: false,
+        swap_limit: true,
+        rootless: false,
+    }
+}
+
+struct Case {
+    config: v1::ContainerConfig,
+    sandbox: v1::PodSandboxConfig,
+    image: ImageConfig,
+    host_image: bool,
+    user: User,
+    namespaces: Namespaces,
+    files: SandboxFiles,
+    devices: Vec<devices::Device>,
+    facts: Facts,
+}
+
+impl Case {
+    fn new() -> Self {
+        Self {
+            config: v1::ContainerConfig { command: vec!["/bin/true".to_owned()], ..Default::default() },
+            sandbox: v1::PodSandboxConfig { hostname: "pod".to_owned(), ..Default::default() },
+            image: ImageConfig::default(),
+            host_image: false,
+            user: User::default(),
+            namespaces: Namespaces {
+                pid: Namespace::New,
+                ipc: Namespace::Join(PathBuf::from("/s/ipc")),
+                uts: Namespace::Join(PathBuf::from("/s/uts")),
+                network: Namespace::Join(PathBuf::from("/s/net")),
+            },
+            files: SandboxFiles {
+                shm: Some("/s/shm".into()),
+                hosts: "/s/hosts".into(),
+                hostname: "/s/hostname".into(),
+                resolv_conf: "/s/resolv.conf".into(),
+            },
+            devices: Vec::new(),
+            facts: facts(),
+        }
+    }
+
+    fn context(mut self, change: impl FnOnce(&mut v1::LinuxContainerSecurityContext)) -> Self {
+        let linux = self.config.linux.get_or_insert_default();
+        change(linux.security_context.get_or_insert_default());
+        self
+    }
+
+    fn resources(mut self, resources: v1::LinuxContainerResources) -> Self {
+        self.config.linux.get_or_insert_default().resources = Some(resources);
+        self
+    }
+
+    fn mount(mut self, mount: v1::Mount) -> Self {
+        self.config.mounts.push(mount);
+        self
+    }
+
+    fn build(&self) -> Result<Value, String> {
+        let input = Input {
+            config: &self.config,
+            sandbox: &self.sandbox,
+            image: &self.image,
+            host_image: self.host_image,
+            user: &self.user,
+            namespaces: &self.namespaces,
+            files: &self.files,
+            devices: &self.devices,
+            cgroup: "/pod/c",
+            rootfs: Path::new("/c/rootfs"),
+            facts: &self.facts,
+        };
+        let spec = build(&input).map_err(|error| error.to_string())?;
+        // Whatever we write, the library must be able to read.
+        serde_json::from_value::<libcontainer::oci_spec::runtime::Spec>(spec.clone()).expect("an OCI spec");
+        Ok(spec)
+    }
+
+    fn spec(&self) -> Value {
+        self.build().expect("a spec")
+    }
+
+    fn refusal(&self) -> String {
+        self.build().expect_err("a refusal")
+    }
+}
+
+fn destinations(spec: &Value) -> Vec<String> {
+    let mounts = spec["mounts"].as_array().unwrap().iter();
+    mounts.map(|mount| mount["destination"].as_str().unwrap().to_owned()).collect()
+}
+
+fn mount_at<'a>(spec: &'a Value, path: &str) -> &'a Value {
+    spec["mounts"].as_array().unwrap().iter().rev().find(|mount| mount["destination"] == path).expect(path)
+}
+
+fn bind(host: &str, inside: &str) -> v1::Mount {
+    v1::Mount { host_path: host.to_owned(), container_path: inside.to_owned(), ..Default::default() }
+}
+
+#[test]
+fn a_plain_container() {
+    let spec = Case::new().spec();
+    assert_eq!(spec["process"]["args"], json!(["/bin/true"]));
+    assert_eq!(spec["process"]["cwd"], "/");
+    assert_eq!(spec["root"], json!({ "path": "/c/rootfs", "readonly": false }));
+    assert_eq!(spec["linux"]["cgroupsPath"], "/pod/c");
+    assert_eq!(
+        spec["linux"]["namespaces"],
+        json!([
+            { "type": "mount" }, { "type": "pid" }, { "type": "ipc", "path": "/s/ipc" },
+            { "type": "uts", "path": "/s/uts" }, { "type": "network", "path": "/s/net" }, { "type": "cgroup" },
+        ])
+    );
+    assert_eq!(mount_at(&spec, "/dev/shm")["source"], "/s/shm");
+    assert_eq!(mount_at(&spec, "/etc/hosts")["source"], "/s/hosts");
+    assert_eq!(spec["linux"]["resources"]["devices"][0], json!({ "allow": false, "access": "rwm" }));
+}
+
+#[test]
+fn the_host_image_is_read_only_with_private_scratch() {
+    let mut case = Case::new().mount(bind("/srv/x", "/run/x"));
+    case.host_image = true;
+    let spec = case.spec();
+    assert_eq!(spec["root"]["readonly"], true);
+    let paths = destinations(&spec);
+    let position = |path: &str| paths.iter().position(|known| known == path).expect(path);
+    for path in ["/tmp", "/run", "/var/tmp"] {
+        assert_eq!(mount_at(&spec, path)["type"], "tmpfs");
+    }
+    assert!(position("/run") < position("/run/x"), "scratch first, volumes on top");
+}
+
+#[test]
+fn host_namespaces_and_a_host_ipc() {
+    let mut case = Case::new();
+    case.namespaces = Namespaces {
+        pid: Namespace::Host,
+        ipc: Namespace::Host,
+        uts: Namespace::Host,
+        network: Namespace::Host,
+    };
+    case.files.shm = None;
+    let spec = case.spec();
+    assert_eq!(spec["linux"]["namespaces"], json!([{ "type": "mount" }, { "type": "cgroup" }]));
+    assert_eq!(mount_at(&spec, "/dev/shm")["source"], "/dev/shm");
+    assert_eq!(mount_at(&spec, "/dev/mqueue")["type"], "bind");
+    let env = spec["process"]["env"].as_array().unwrap();
+    assert!(!env.iter().any(|entry| entry.as_str().unwrap().starts_with("HOSTNAME=")));
+}
+
+#[test]
+fn environment_is_default_then_image_then_request() {
+    let mut case = Case::new();
+    case.image.env = vec!["A=image".to_owned(), "PATH=/image".to_owned()];
+    case.config.envs = vec![
+        v1::KeyValue { key: "A".to_owned(), value: b"request".to_vec().into() },
+        v1::KeyValue { key: "E".to_owned(), value: b"a=b".to_vec().into() },
+    ];
+    assert_eq!(case.spec()["process"]["env"], json!(["HOSTNAME=pod", "PATH=/image", "A=request", "E=a=b"]));
+}
+
+#[test]
+fn mounts_keep_their_promises() {
+    use v1::MountPropagation as P;
+    let with = |propagation: P, readonly: bool, recursive: bool| v1::Mount {
+        propagation: propagation as i32,
+        readonly,
+        recursive_read_only: recursive,
+        ..bind("/h", "/v")
+    };
+    let table = [
+        (with(P::PropagationPrivate, false, false), json!(["rbind", "rprivate", "rw"]), "slave"),
+        (with(P::PropagationPrivate, true, false), json!(["rbind", "rprivate", "ro"]), "slave"),
+        (with(P::PropagationHostToContainer, false, false), json!(["rbind", "rslave", "rw"]), "slave"),
+        (with(P::PropagationBidirectional, false, false), json!(["rbind", "rshared", "rw"]), "shared"),
+        (with(P::PropagationPrivate, true, true), json!(["rbind", "rprivate", "rro", "ro"]), "slave"),
+    ];
+    for (mount, options, root) in table {
+        let spec = Case::new().mount(mount).spec();
+        assert_eq!(mount_at(&spec, "/v")["options"], options);
+        assert_eq!(spec["linux"]["rootfsPropagation"], root);
+    }
+}
+
+#[test]
+fn parents_are_mounted_before_children_and_a_request_replaces_a_default() {
+    let spec = Case::new()
+        .mount(bind("/h/3", "/a/b/c"))
+        .mount(bind("/h/1", "/a"))
+        .mount(bind("/h/hosts", "/etc/hosts"))
+        .mount(bind("/h/shm", "/dev/shm"))
+        .spec();
+    let paths = destinations(&spec);
+    assert_eq!(paths.iter().filter(|path| *path == "/etc/hosts").count(), 1);
+    assert_eq!(paths.iter().filter(|path| *path == "/dev/shm").count(), 1);
+    let at = |path: &str| paths.iter().position(|known| known == path).unwrap();
+    assert!(at("/a") < at("/a/b/c"));
+}
+
+#[test]
+fn capabilities_by_table() {
+    let caps = |add: &[&str], drop: &[&str]| {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Case::new().context(|context| {
+            context.capabilities = Some(v1::Capability {
+                add_capabilities: list(add),
+                drop_capabilities: list(drop),
+                add_ambient_capabilities: Vec::new(),
+            });
+        })
+    };
+    let count = |case: Case| case.spec()["process"]["capabilities"]["bounding"].as_array().unwrap().len();
+    assert_eq!(count(Case::new()), 14);
+    assert_eq!(count(caps(&["NET_ADMIN"], &[])), 15);
+    assert_eq!(count(caps(&["CAP_NET_ADMIN", "net_admin"], &["CHOWN"])), 14);
+    assert_eq!(count(caps(&[], &["ALL"])), 0);
+    assert_eq!(count(caps(&["SYS_TIME"], &["ALL"])), 1);
+    assert_eq!(count(caps(&["ALL"], &[])), 41);
+    assert_eq!(count(caps(&["ALL"], &["SYS_ADMIN"])), 40);
+    assert_eq!(count(Case::new().context(|context| context.privileged = true)), 41);
+    assert!(caps(&["FLY"], &[]).refusal().contains("add_capabilities: \"FLY\""));
+
+    let mut poor = caps(&["SYS_RESOURCE"], &[]);
+    poor.facts.capabilities.remove("SYS_RESOURCE");
+    assert!(poor.refusal().contains("CAP_SYS_RESOURCE is not this runtime's to give"));
+    let mut poor = Case::new().context(|context| context.privileged = true);
+    poor.facts.capabilities.remove("SYS_RESOURCE");
+    assert_eq!(count(poor), 40, "privileged means all that we have");
+}
+
+#[test]
+fn privileged_hides_nothing() {
+    let spec = Case::new().context(|context| context.privileged = true).spec();
+    assert_eq!(spec["linux"]["maskedPaths"], json!([]));
+    assert_eq!(spec["linux"]["readonlyPaths"], json!([]));
+    assert_eq!(spec["linux"]["resources"]["devices"], json!([{ "allow": true, "access": "rwm" }]));
+    assert!(mount_at(&spec, "/sys")["options"].as_array().unwrap().contains(&json!("rw")));
+}
+
+#[test]
+fn limits_by_table() {
+    let spec = Case::new()
+        .resources(v1::LinuxContainerResources {
+            cpu_period: 100_000,
+            cpu_quota: 50_000,
+            cpu_shares: 512,
+            cpuset_cpus: "0-1".to_owned(),
+            memory_limit_in_bytes: 1 << 20,
+            memory_swap_limit_in_bytes: 1 << 20,
+            oom_score_adj: -998,
+            ..Default::default()
+        })
+        .spec();
+    let resources = &spec["linux"]["resources"];
+    assert_eq!(resources["cpu"], json!({ "period": 100_000, "quota": 50_000, "shares": 512, "cpus": "0-1" }));
+    assert_eq!(resources["memory"], json!({ "limit": 1 << 20, "swap": 1 << 20 }));
+    assert_eq!(spec["process"]["oomScoreAdj"], -998);
+}
+
+#[test]
+fn the_oom_score_stays_above_our_own_floor() {
+    let mut facts = facts();
+    facts.oom_score_floor = 100;
+    for (wanted, got) in [(-998, 100), (0, 100), (500, 500), (2000, 1000)] {
+        assert_eq!(oom_score(wanted, &facts), got);
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_by_name() {
+    let v1_only = |mut case: Case| {
+        let table = "1 2 0:1 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        case.facts.cgroups = Cgroups::from_mounts(&crate::embedded::mountinfo::parse(table));
+        case.facts.swap_limit = false;
+        case
+    };
+    let resources = |change: fn(&mut v1::LinuxContainerResources)| {
+        let mut resources = v1::LinuxContainerResources::default();
+        change(&mut resources);
+        Case::new().resources(resources)
+    };
+    let seccomp = v1::SecurityProfile { profile_type: 0, localhost_ref: String::new() };
+    let local = v1::SecurityProfile { profile_type: 2, localhost_ref: "p".to_owned() };
+    let mut nothing = Case::new();
+    nothing.config.command.clear();
+    let mut relative = Case::new();
+    relative.config.working_dir = "here".to_owned();
+    let mut tty = Case::new();
+    tty.config.tty = true;
+    let mut cdi = Case::new();
+    cdi.config.cdi_devices.push(v1::CdiDevice { name: "gpu".to_owned() });
+    let table: Vec<(Case, &str)> = vec![
+        (nothing, "command: "),
+        (relative, "working_dir: "),
+        (tty, "tty: "),
+        (cdi, "CDI_devices: "),
+        (Case::new().mount(bind("relative", "/x")), "mounts[0].host_path: "),
+        (Case::new().mount(bind("/x", "relative")), "mounts[0].container_path: "),
+        (
+            Case::new().mount(v1::Mount { recursive_read_only: true, ..bind("/x", "/y") }),
+            "mounts[0].recursive_read_only: ",
+        ),
+        (
+            Case::new().mount(v1::Mount { uid_mappings: vec![v1::IdMapping::default()], ..bind("/x", "/y") }),
+            "mounts[0].uidMappings: ",
+        ),
+        (
+            Case::new().mount(v1::Mount {
+                image: Some(v1::ImageSpec { image: "x".to_owned(), ..Default::default() }),
+                ..bind("/x", "/y")
+            }),
+            "mounts[0].image: ",
+        ),
+        (Case::new().context(|context| context.seccomp = Some(seccomp)), "linux.security_context.seccomp: "),
+        (Case::new().context(|context| context.apparmor = Some(local)), "linux.security_context.apparmor: "),
+        (v1_only(resources(|r| r.cpu_quota = 1000)), "linux.resources.cpu_quota: "),
+        (
+            v1_only(resources(|r| r.memory_swap_limit_in_bytes = 5)),
+            "linux.resources.memory_swap_limit_in_bytes: ",
+        ),
+        (
+            v1_only(resources(|r| {
+                r.unified.insert("memory.high".to_owned(), "1".to_owned());
+            })),
+            "linux.resources.unified: ",
+        ),
+        (resources(|r| r.cpu_shares = -1), "linux.resources.cpu_shares: "),
+    ];
+    for (case, field) in table {
+        let refusal = case.refusal();
+        assert!(refusal.starts_with(field), "{refusal:?} should name {field:?}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Our end of a shim: start one, connect to one, watch one.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream as StdUnixStream};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_cri::v1::ContainerEventType;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+
+use super::error::{Error, Result};
+use super::registry::Container;
+use super::runtime::{Runtime, blocking};
+use super::shim::protocol::{Command, Report};
+use super::state::{ContainerState, Exit};
+use super::store::{self, Durability};
+use super::{clock, shim};
+
+/// A connection to a live shim.
+pub(crate) type Link = BufReader<UnixStream>;
+
+/// Paths in a socket's address are short; a folder's descriptor has a short name.
+fn with_short_path<T>(folder: &Path, work: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let handle = File::open(folder)?;
+    work(Path::new(&format!("/proc/self/fd/{}/{}", handle.as_raw_fd(), store::SHIM_SOCKET)))
+}
+
+/// Starts a shim for the container of a folder. The socket exists before the shim does.
+pub(crate) fn spawn(program: &Path, folder: &Path) -> Result<StdUnixStream> {
+    let context = |error| Error::io(format!("start a shim in {}", folder.display()), error);
+    let listener = with_short_path(folder, |path| UnixListener::bind(path)).map_err(context)?;
+    let link = with_short_path(folder, |path| StdUnixStream::connect(path)).map_err(context)?;
+    let mut command = tokio::process::Command::new(program);
+    command.arg0("rubelet-shim").arg(shim::SHIM).current_dir(folder).env_clear();
+    command.stdin(Stdio::from(OwnedFd::from(listener))).stdout(Stdio::null()).stderr(Stdio::null());
+    // Not kept: the runtime reaps it in the background, and learns of its end by the socket.
+    command.spawn().map_err(context)?;
+    Ok(link)
+}
+
+/// Connects to the shim of a folder; `None` if none lives, or none was ever started.
+pub(crate) fn connect(folder: &Path) -> Result<Option<StdUnixStream>> {
+    match with_short_path(folder, |path| StdUnixStream::connect(path)) {
+        Ok(link) => Ok(Some(link)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            Ok(None)
+        }
+        Err(error) => Err(Error::io(format!("connect to the shim in {}", folder.display()), error)),
+    }
+}
+
+/// Whether a start was ever attempted in this folder.
+pub(crate) fn was_started(folder: &Path) -> bool {
+    folder.join(store::SHIM_SOCKET).exists()
+}
+
+/// Makes a connection usable here.
+pub(crate) fn adopt(link: StdUnixStream) -> Result<Link> {
+    link.set_nonblocking(true).map_err(|error| Error::io("set up a socket", error))?;
+    let link = UnixStream::from_std(link).map_err(|error| Error::io("set up a socket", error))?;
+    Ok(BufReader::new(link))
+}
+
+/// The next word of a shim; `None` when it is gone.
+pub(crate) async fn next(link: &mut Link) -> Option<Report> {
+    let mut line = String::new();
+    loop {
+        line.clear();
+        match link.read_line(&mut line).await {
+            Ok(0) | Err(_) => return None,
+            Ok(_) => {
+                if let Some(report) = Report::parse(line.trim_end()) {
+                    return Some(report);
+                }
+            }
+        }
+    }
+}
+
+/// Asks the shim of a folder for something. `Ok(false)` if no shim is left to ask.
+pub(crate) async fn ask(folder: &Path, command: Command) -> Result<bool> {
+    let Some(link) = connect(folder)? else { return Ok(false) };
+    let mut link = adopt(link)?;
+    if link.get_mut().write_all(command.line().as_bytes()).await.is_err() {
+        return Ok(false);
+    }
+    let mut line = String::new();
+    loop {
+        line.clear();
+        match link.read_line(&mut line).await {
+            Ok(0) | Err(_) => return Ok(false),
+            Ok(_) => match line.trim_end().split_once(' ').unwrap_or((line.trim_end(), "")) {
+                ("ok", _) => return Ok(true),
+                ("error", text) => return Err(Error::State(text.to_owned())),
+                _ => {}
+            },
+        }
+    }
+}
+
+impl Runtime {
+    /// Watches a running container until its shim has gone, then says how it ended.
+    pub(crate) fn watch(self: &Arc<Self>, container: Arc<Container>, mut link: Link) {
+        let runtime = Arc::clone(self);
+        tokio::spawn(async move {
+            while let Some(report) = next(&mut link).await {
+                if report == Report::Exited || report == Report::Failed {
+                    break;
+                }
+            }
+            runtime.finish(&container).await;
+        });
+    }
+
+    /// A container's shim is done or gone: the end of the container, from its file or by default.
+    pub(crate) async fn finish(self: &Arc<Self>, container: &Arc<Container>) {
+        let started_at = match container.state() {
+            ContainerState::Running { started_at, .. } => started_at,
+            _ => 0,
+        };
+        let exit = self.read_end(container, started_at).await;
+        container.state.send_replace(ContainerState::Exited(exit));
+        self.publish_container(ContainerEventType::ContainerStoppedEvent, container);
+    }
+
+    /// The recorded end, or a lost one, recorded now. Nothing of the container runs when this returns.
+    async fn read_end(self: &Arc<Self>, container: &Arc<Container>, started_at: i64) -> Exit {
+        let path = self.layout.container(container.id()).join(store::EXIT);
+        let reading = path.clone();
+        if let Ok(Some(exit)) = blocking(move || store::read_json::<Exit>(&reading)).await {
+            return exit;
+        }
+        tracing::warn!(container = container.id(), "the container's shim is gone: ending what is left of it");
+        self.end_group(&container.record.cgroup).await;
+        let exit = Exit::lost(started_at, clock::now());
+        let written = exit.clone();
+        if let Err(error) = blocking(move || store::write_json(&path, &written, Durability::Power)).await {
+            tracing::error!(container = container.id(), %error, "cannot record the container's end");
+        }
+        exit
+    }
+
+    /// Kills everything in a control group and removes it. Gives up after a while: a process in the kernel's hands
+    /// cannot be ended by anybody, and the next removal tries again.
+    pub(crate) async fn end_group(self: &Arc<Self>, group: &str) {
+        let mut pause = Duration::from_millis(1);
+        for _ in 0..12 {
+            let (cgroups, group) = (self.facts.cgroups.clone(), group.to_owned());
+            let gone = blocking(move || {
+                cgroups.kill(&group);
+                Ok(cgroups.remove(&group))
+            });
+            if gone.await.unwrap_or(true) {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        tracing::warn!(group, "processes of a control group do not end");
+    }
+
+    /// Publishes a container's transition; silent if its sandbox is gone, which cannot be while it exists.
+    pub(crate) fn publish_container(&self, kind: ContainerEventType, container: &Container) {
+        if let Ok(sandbox) = self.registry.sandbox(&container.record.sandbox) {
+            self.events.publish(kind, container.id(), &sandbox, &self.registry);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! `UpdateContainerResources`: new limits for a container, running or not yet.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use prost::Message as _;
+use rubelet_cri::v1;
+use serde_json::Value;
+
+use super::cgroup::Cgroups;
+use super::container::SPEC;
+use super::error::{Error, Result};
+use super::facts::Facts;
+use super::runtime::{Runtime, blocking};
+use super::spec;
+use super::store::{self, Durability};
+
+impl Runtime {
+    pub(crate) async fn update_resources(
+        self: &Arc<Self>,
+        request: v1::UpdateContainerResourcesRequest,
+    ) -> Result<()> {
+        if request.windows.is_some() {
+            return Err(Error::unsupported("windows", "this is a Linux machine"));
+        }
+        let Some(wanted) = request.linux else { return Ok(()) };
+        let container = self.registry.container(&request.container_id)?;
+        let _work = container.work.lock().await;
+        let state = container.state();
+        if !state.can_update() {
+            return Err(Error::State(format!("container {} is {}", container.id(), state.name())));
+        }
+        let merged = merge(container.resources.lock().clone().unwrap_or_default(), &wanted);
+        let (runtime, group, new) = (Arc::clone(self), container.record.cgroup.clone(), merged.clone());
+        let folder = self.layout.container(container.id());
+        let mut config = container.config.clone();
+        let running = state.can_exec();
+        blocking(move || {
+            if running {
+                apply(&runtime.facts, &group, &wanted)?;
+            }
+            let resources = spec::linux_resources(Some(&new), &runtime.facts)?;
+            let path = folder.join(SPEC);
+            if let Some(mut spec) = store::read_json::<Value>(&path)? {
+                let devices = spec["linux"]["resources"]["devices"].take();
+                spec["linux"]["resources"] = Value::Object(resources);
+                spec["linux"]["resources"]["devices"] = devices;
+                store::write_json(&path, &spec, Durability::Process)?;
+            }
+            config.linux.get_or_insert_default().resources = Some(new);
+            store::write(&folder.join(store::REQUEST), &config.encode_to_vec(), Durability::Process)
+        })
+        .await?;
+        *container.resources.lock() = Some(merged);
+        Ok(())
+    }
+}
+
+/// What was not said stays as it was.
+fn merge(old: v1::LinuxContainerResources, new: &v1::LinuxContainerResources) -> v1::LinuxContainerResources {
+    let number = |new: i64, old: i64| if new == 0 { old } else { new };
+    let text = |new: &String, old: String| if new.is_empty() { old } else { new.clone() };
+    let mut unified = old.unified;
+    unified.extend(new.unified.clone());
+    v1::LinuxContainerResources {
+        cpu_period: number(new.cpu_period, old.cpu_period),
+        cpu_quota: number(new.cpu_quota, old.cpu_quota),
+        cpu_shares: number(new.cpu_shares, old.cpu_shares),
+        memory_limit_in_bytes: number(new.memory_limit_in_bytes, old.memory_limit_in_bytes),
+        oom_score_adj: number(new.oom_score_adj, old.oom_score_adj),
+        cpuset_cpus: text(&new.cpuset_cpus, old.cpuset_cpus),
+        cpuset_mems: text(&new.cpuset_mems, old.cpuset_mems),
+        hugepage_limits: if new.hugepage_limits.is_empty() {
+            old.hugepage_limits
+        } else {
+            new.hugepage_limits.clone()
+        },
+        unified,
+        memory_swap_limit_in_bytes: number(new.memory_swap_limit_in_bytes, old.memory_swap_limit_in_bytes),
+    }
+}
+
+/// The files of a control group that a change writes, in order. Pure.
+fn writes(
+    cgroups: &Cgroups,
+    wanted: &v1::LinuxContainerResources,
+) -> Vec<(&'static str, &'static str, String)> {
+    let mut list = Vec::new();
+    let v2 = matches!(cgroups, Cgroups::V2(_));
+    if v2 {
+        if wanted.cpu_quota != 0 || wanted.cpu_period != 0 {
+            let quota = if wanted.cpu_quota > 0 { wanted.cpu_quota.to_string() } else { "max".to_owned() };
+            let period = if wanted.cpu_period > 0 { wanted.cpu_period } else { 100_000 };
+            list.push(("cpu", "cpu.max", format!("{quota} {period}")));
+        }
+        if wanted.cpu_shares > 0 {
+            list.push(("cpu", "cpu.weight", weight(wanted.cpu_shares).to_string()));
+        }
+        let limit = |bytes: i64| if bytes < 0 { "max".to_owned() } else { bytes.to_string() };
+        if wanted.memory_limit_in_bytes != 0 {
+            list.push(("memory", "memory.max", limit(wanted.memory_limit_in_bytes)));
+        }
+        if wanted.memory_swap_limit_in_bytes != 0 {
+            let swap = match wanted.memory_swap_limit_in_bytes {
+                bytes if bytes < 0 => bytes,
+                bytes => (bytes - wanted.memory_limit_in_bytes.max(0)).max(0),
+            };
+            list.push(("memory", "memory.swap.max", limit(swap)));
+        }
+    } else {
+        if wanted.cpu_period > 0 {
+            list.push(("cpu", "cpu.cfs_period_us", wanted.cpu_period.to_string()));
+        }
+        if wanted.cpu_quota != 0 {
+            list.push(("cpu", "cpu.cfs_quota_us", wanted.cpu_quota.to_string()));
+        }
+        if wanted.cpu_shares > 0 {
+            list.push(("cpu", "cpu.shares", wanted.cpu_shares.to_string()));
+        }
+        if wanted.memory_limit_in_bytes != 0 {
+            list.push(("memory", "memory.limit_in_bytes", wanted.memory_limit_in_bytes.to_string()));
+        }
+    }
+    if !wanted.cpuset_cpus.is_empty() {
+        list.push(("cpuset", "cpuset.cpus", wanted.cpuset_cpus.clone()));
+    }
+    if !wanted.cpuset_mems.is_empty() {
+        list.push(("cpuset", "cpuset.mems", wanted.cpuset_mems.clone()));
+    }
+    list
+}
+
+/// The usual translation of v1 shares to v2 weight.
+fn weight(shares: i64) -> i64 {
+    1 + ((shares.clamp(2, 262_144) - 2) * 9999) / 262_142
+}
+
+fn apply(facts: &Facts, group: &str, wanted: &v1::LinuxContainerResources) -> Result<()> {
+    spec::linux_resources(Some(wanted), facts)?;
+    for (controller, file, value) in writes(&facts.cgroups, wanted) {
+        write(facts.cgroups.folder(controller, group).as_deref(), file, &value)?;
+    }
+    for (file, value) in &wanted.unified {
+        if file.contains('/') {
+            return Err(Error::invalid(
+                "linux.resources.unified",
+                format!("{file:?} is not a file of a control group"),
+            ));
+        }
+        write(facts.cgroups.folder("unified", group).as_deref(), file, value)?;
+    }
+    Ok(())
+}
+
+fn write(folder: Option<&Path>, file: &str, value: &str) -> Result<()> {
+    let folder = folder
+        .ok_or_else(|| Error::unsupported("linux.resources", format!("no control group has {file}")))?;
+    fs::write(folder.join(file), value).map_err(|error| Error::io(format!("set {file} to {value}"), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::mountinfo;
+
+    fn files(cgroups: &Cgroups, wanted: &v1::LinuxContainerResources) -> Vec<String> {
+        writes(cgroups, wanted).into_iter().map(|(_, file, value)| format!("{file}={value}")).collect()
+    }
+
+    #[test]
+    fn what_is_written_where() {
+        let v2 = Cgroups::from_mounts(&mountinfo::parse("1 2 0:1 / /sys/fs/cgroup rw - cgroup2 c rw\n"));
+        let v1_groups =
+            Cgroups::from_mounts(&mountinfo::parse("1 2 0:1 / /sys/fs/cgroup/cpu rw - cgroup c rw,cpu\n"));
+        let wanted = v1::LinuxContainerResources {
+            cpu_quota: 20_000,
+            cpu_period: 100_000,
+            cpu_shares: 1024,
+            memory_limit_in_bytes: 4096,
+            ..Default::default()
+        };
+        assert_eq!(files(&v2, &wanted), ["cpu.max=20000 100000", "cpu.weight=39", "memory.max=4096"]);
+        assert_eq!(
+            files(&v1_groups, &wanted),
+            [
+                "cpu.cfs_period_us=100000",
+                "cpu.cfs_quota_us=20000",
+                "cpu.shares=1024",
+                "memory.limit_in_bytes=4096"
+            ]
+        );
+        let unlimited =
+            v1::LinuxContainerResources { cpu_quota: -1, memory_limit_in_bytes: -1, ..Default::default() };
+        assert_eq!(files(&v2, &unlimited), ["cpu.max=max 100000", "memory.max=max"]);
+        assert!(files(&v2, &v1::LinuxContainerResources::default()).is_empty());
+    }
+
+    #[test]
+    fn what_is_not_said_stays() {
+        let old =
+            v1::LinuxContainerResources { cpu_shares: 5, cpuset_cpus: "0".into(), ..Default::default() };
+        let new = v1::LinuxContainerResources { cpu_shares: 7, ..Default::default() };
+        let merged = merge(old, &new);
+        assert_eq!((merged.cpu_shares, merged.cpuset_cpus.as_str()), (7, "0"));
+    }
+}

@@ -1,0 +1,183 @@
+//! Who a container runs as: the request, the image, and the image's `/etc/passwd` and `/etc/group`.
+
+use super::error::{Error, Result};
+
+/// A user, resolved.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct User {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) groups: Vec<u32>,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) run_as_user: Option<i64>,
+    pub(crate) run_as_username: &'a str,
+    pub(crate) run_as_group: Option<i64>,
+    pub(crate) supplemental_groups: &'a [i64],
+    /// Whether the groups of the image's `/etc/group` count, too.
+    pub(crate) merge_image_groups: bool,
+    /// The image's own word: `user`, `uid`, `user:group` or `uid:gid`.
+    pub(crate) image_user: &'a str,
+}
+
+const CONTEXT: &str = "linux.security_context";
+
+/// Finds ids for what was asked. `passwd` and `group` are the image's files, empty if it has none.
+pub(crate) fn resolve(wanted: &Wanted<'_>, passwd: &str, group: &str) -> Result<User> {
+    let field = |name: &str| format!("{CONTEXT}.{name}");
+    let (image_user, image_group) = wanted.image_user.split_once(':').unwrap_or((wanted.image_user, ""));
+    let explicit = wanted.run_as_user.is_some() || !wanted.run_as_username.is_empty();
+
+    let entry = if let Some(uid) = wanted.run_as_user {
+        let uid = id(uid, &field("run_as_user"))?;
+        passwd_by_uid(passwd, uid).unwrap_or(Entry { name: String::new(), uid, gid: 0 })
+    } else if !wanted.run_as_username.is_empty() {
+        passwd_by_name(passwd, wanted.run_as_username).ok_or_else(|| {
+            Error::invalid(field("run_as_username"), not_in("user", wanted.run_as_username, "passwd"))
+        })?
+    } else if image_user.is_empty() {
+        passwd_by_uid(passwd, 0).unwrap_or(Entry { name: String::new(), uid: 0, gid: 0 })
+    } else if let Ok(uid) = image_user.parse::<u32>() {
+        passwd_by_uid(passwd, uid).unwrap_or(Entry { name: String::new(), uid, gid: 0 })
+    } else {
+        passwd_by_name(passwd, image_user)
+            .ok_or_else(|| Error::invalid("image.config.user", not_in("user", image_user, "passwd")))?
+    };
+
+    let gid = match wanted.run_as_group {
+        Some(_) if !explicit && image_user.is_empty() => {
+            return Err(Error::invalid(field("run_as_group"), "needs run_as_user or run_as_username"));
+        }
+        Some(gid) => id(gid, &field("run_as_group"))?,
+        None if explicit || image_group.is_empty() => entry.gid,
+        None => match image_group.parse::<u32>() {
+            Ok(gid) => gid,
+            Err(_) => group_by_name(group, image_group)
+                .ok_or_else(|| Error::invalid("image.config.user", not_in("group", image_group, "group")))?,
+        },
+    };
+
+    let mut groups = Vec::new();
+    let mut add = |gid: u32| {
+        if !groups.contains(&gid) {
+            groups.push(gid);
+        }
+    };
+    for extra in wanted.supplemental_groups {
+        add(id(*extra, &field("supplemental_groups"))?);
+    }
+    if wanted.merge_image_groups && !entry.name.is_empty() {
+        memberships(group, &entry.name).for_each(&mut add);
+    }
+    Ok(User { uid: entry.uid, gid, groups })
+}
+
+fn id(value: i64, field: &str) -> Result<u32> {
+    // The last number means "no id" to the kernel.
+    u32::try_from(value)
+        .ok()
+        .filter(|id| *id != u32::MAX)
+        .ok_or_else(|| Error::invalid(field, format!("{value} is not a user or group id")))
+}
+
+fn not_in(what: &str, name: &str, file: &str) -> String {
+    format!("{what} {name:?} is not in the image's /etc/{file}")
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: String,
+    uid: u32,
+    gid: u32,
+}
+
+fn passwd_entries(passwd: &str) -> impl Iterator<Item = Entry> + '_ {
+    passwd.lines().filter_map(|line| {
+        let mut fields = line.trim().split(':');
+        let name = fields.next()?.to_owned();
+        let uid = fields.nth(1)?.parse().ok()?;
+        let gid = fields.next()?.parse().ok()?;
+        Some(Entry { name, uid, gid })
+    })
+}
+
+fn passwd_by_uid(passwd: &str, uid: u32) -> Option<Entry> {
+    passwd_entries(passwd).find(|entry| entry.uid == uid)
+}
+
+fn passwd_by_name(passwd: &str, name: &str) -> Option<Entry> {
+    passwd_entries(passwd).find(|entry| entry.name == name)
+}
+
+fn group_by_name(group: &str, name: &str) -> Option<u32> {
+    group.lines().find_map(|line| {
+        let mut fields = line.trim().split(':');
+        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+fn memberships<'a>(group: &'a str, user: &'a str) -> impl Iterator<Item = u32> + 'a {
+    group.lines().filter_map(move |line| {
+        let mut fields = line.trim().split(':');
+        let gid = fields.nth(2)?.parse().ok()?;
+        fields.next()?.split(',').any(|member| member == user).then_some(gid)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\napp:x:1000:100::/home/app:/bin/sh\nbad line\n";
+    const GROUP: &str = "root:x:0:\nusers:x:100:\nextra:x:200:app,other\nmore:x:201:other,app\n";
+
+    fn find(wanted: &Wanted<'_>) -> Result<User, String> {
+        resolve(wanted, PASSWD, GROUP).map_err(|error| error.to_string())
+    }
+
+    fn user(uid: u32, gid: u32, groups: &[u32]) -> Result<User, String> {
+        Ok(User { uid, gid, groups: groups.to_vec() })
+    }
+
+    #[test]
+    fn who_it_runs_as() {
+        let merge = Wanted { merge_image_groups: true, ..Wanted::default() };
+        let table: Vec<(Wanted<'_>, Result<User, String>)> = vec![
+            (merge.clone(), user(0, 0, &[])),
+            (Wanted { image_user: "app", ..merge.clone() }, user(1000, 100, &[200, 201])),
+            (Wanted { image_user: "app", ..Wanted::default() }, user(1000, 100, &[])),
+            (Wanted { image_user: "app:root", ..merge.clone() }, user(1000, 0, &[200, 201])),
+            (Wanted { image_user: "77:88", ..merge.clone() }, user(77, 88, &[])),
+            (Wanted { run_as_user: Some(1000), ..merge.clone() }, user(1000, 100, &[200, 201])),
+            (Wanted { run_as_user: Some(4242), ..merge.clone() }, user(4242, 0, &[])),
+            (Wanted { run_as_user: Some(0), image_user: "app:200", ..merge.clone() }, user(0, 0, &[])),
+            (Wanted { run_as_user: Some(5), run_as_group: Some(6), ..merge.clone() }, user(5, 6, &[])),
+            (Wanted { run_as_username: "app", ..merge.clone() }, user(1000, 100, &[200, 201])),
+            (
+                Wanted { run_as_user: Some(1), supplemental_groups: &[9, 9, 8], ..merge.clone() },
+                user(1, 0, &[9, 8]),
+            ),
+        ];
+        for (wanted, expected) in table {
+            assert_eq!(find(&wanted), expected, "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_found_is_named() {
+        let table = [
+            (Wanted { run_as_username: "ghost", ..Wanted::default() }, "run_as_username: user \"ghost\""),
+            (Wanted { image_user: "ghost", ..Wanted::default() }, "image.config.user: user \"ghost\""),
+            (Wanted { image_user: "app:ghosts", ..Wanted::default() }, "image.config.user: group \"ghosts\""),
+            (Wanted { run_as_user: Some(-1), ..Wanted::default() }, "run_as_user: -1"),
+            (Wanted { run_as_group: Some(5), ..Wanted::default() }, "run_as_group: needs run_as_user"),
+        ];
+        for (wanted, part) in table {
+            let error = find(&wanted).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
