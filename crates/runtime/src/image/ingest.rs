@@ -128,10 +128,6 @@ impl Ingest {
         self.staging.path()
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
     fn staged(&self, layer: &Digest) -> PathBuf {
         self.staging.path().join("layers").join(layer.hex())
     }

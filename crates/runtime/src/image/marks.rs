@@ -2,18 +2,23 @@
 //!
 //! A whiteout is a character device 0/0 (which even the unprivileged may make); an opaque directory, which hides
 //! what lower layers have there, carries an extended attribute: `trusted.` for root, `user.` in a user namespace.
+//! Where the filesystem takes neither, because it is an overlay itself for one, the names stay as they are in
+//! archives: such a layer can only be copied.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{FileType, Mode, Stat, XattrFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 
 const TRUSTED_OPAQUE: &str = "trusted.overlay.opaque";
 const USER_OPAQUE: &str = "user.overlay.opaque";
 const YES: &[u8] = b"y";
+/// What marks begin with in archives, and the one that makes a directory opaque.
+pub(crate) const PREFIX: &[u8] = b".wh.";
+pub(crate) const OPAQUE_NAME: &CStr = c".wh..wh..opq";
 
-/// Which of the two attributes a layer is marked with.
+/// How a layer is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Marks {
@@ -21,47 +26,67 @@ pub(crate) enum Marks {
     Trusted,
     /// `user.overlay.*`, for overlays mounted with `userxattr`.
     User,
+    /// Files named `.wh.*`, as in archives.
+    Names,
 }
 
 impl Marks {
     /// The kind that can be written in this directory by this process.
     pub(crate) fn usable(dir: BorrowedFd<'_>) -> Self {
-        const PROBE: &str = "trusted.overlay.probe";
-        match rustix::fs::fsetxattr(dir, PROBE, YES, XattrFlags::empty()) {
-            Ok(()) => {
-                let _ = rustix::fs::fremovexattr(dir, PROBE);
-                Self::Trusted
-            }
-            Err(_) => Self::User,
+        const PROBE: &CStr = c".wh.probe";
+        if rustix::fs::mknodat(dir, PROBE, FileType::CharacterDevice, Mode::empty(), 0).is_err() {
+            return Self::Names;
         }
+        let _ = rustix::fs::unlinkat(dir, PROBE, AtFlags::empty());
+        for (marks, name) in [(Self::Trusted, "trusted.overlay.probe"), (Self::User, "user.overlay.probe")] {
+            if rustix::fs::fsetxattr(dir, name, YES, XattrFlags::empty()).is_ok() {
+                let _ = rustix::fs::fremovexattr(dir, name);
+                return marks;
+            }
+        }
+        Self::Names
     }
 
     /// Makes this directory hide what is below it.
-    pub(crate) fn make_opaque(self, dir: BorrowedFd<'_>) -> rustix::io::Result<()> {
-        let name = match self {
-            Self::Trusted => TRUSTED_OPAQUE,
-            Self::User => USER_OPAQUE,
-        };
-        rustix::fs::fsetxattr(dir, name, YES, XattrFlags::empty())
+    pub(crate) fn make_opaque(self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
+        match self {
+            Self::Trusted => rustix::fs::fsetxattr(dir, TRUSTED_OPAQUE, YES, XattrFlags::empty()),
+            Self::User => rustix::fs::fsetxattr(dir, USER_OPAQUE, YES, XattrFlags::empty()),
+            Self::Names => empty_file(dir, OPAQUE_NAME),
+        }
+    }
+
+    /// Hides this name in lower layers. `EXIST` if this layer has something of that name itself, which hides it too,
+    /// unless both are directories.
+    pub(crate) fn make_whiteout(self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        match self {
+            Self::Trusted | Self::User => {
+                rustix::fs::mknodat(dir, name, FileType::CharacterDevice, Mode::empty(), 0)
+            }
+            Self::Names => {
+                let mark = CString::new([PREFIX, name.to_bytes()].concat()).map_err(|_| Errno::INVAL)?;
+                empty_file(dir, &mark)
+            }
+        }
     }
 }
 
-/// Whether this directory hides what is below it, by either mark.
+fn empty_file(dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map(drop)
+}
+
+/// Whether this directory hides what is below it, by any mark.
 pub(crate) fn is_opaque(dir: impl AsFd) -> bool {
     [TRUSTED_OPAQUE, USER_OPAQUE].into_iter().any(|name| {
         let mut value = [0_u8; 2];
         matches!(rustix::fs::fgetxattr(dir.as_fd(), name, &mut value), Ok(1)) && value[0] == YES[0]
-    })
+    }) || rustix::fs::statat(dir.as_fd(), OPAQUE_NAME, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
 /// Whether this entry of a layer hides the same name in lower layers.
 pub(crate) fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
-}
-
-/// Hides this name in lower layers.
-pub(crate) fn make_whiteout(dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-    rustix::fs::mknodat(dir, name, FileType::CharacterDevice, Mode::empty(), 0)
 }
 
 /// Whether this attribute belongs to overlayfs: never taken from an archive, never copied.

@@ -2,10 +2,10 @@
 
 use std::ffi::CString;
 
+use super::marks::{OPAQUE_NAME, PREFIX};
+
 /// Longer paths cannot be opened in one call, so no image has them.
 const MAX_PATH: usize = 4095;
-const WHITEOUT_PREFIX: &[u8] = b".wh.";
-const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Notes that an old union filesystem kept for itself.
 const META_PREFIX: &[u8] = b".wh..wh.";
 
@@ -78,18 +78,18 @@ impl Place {
 
     /// What the entry of this name asks for.
     pub(crate) fn meaning(&self) -> Result<Meaning, PathError> {
-        if self.parents.iter().any(|part| part.starts_with(WHITEOUT_PREFIX)) {
+        if self.parents.iter().any(|part| part.starts_with(PREFIX)) {
             return Err(PathError::Whiteout);
         }
         let Some(name) = &self.name else { return Ok(Meaning::Entry) };
         let name = name.to_bytes();
-        if name == OPAQUE {
+        if name == OPAQUE_NAME.to_bytes() {
             return Ok(Meaning::Opaque);
         }
         if name.starts_with(META_PREFIX) {
             return Ok(Meaning::Ignored);
         }
-        match name.strip_prefix(WHITEOUT_PREFIX) {
+        match name.strip_prefix(PREFIX) {
             None => Ok(Meaning::Entry),
             // `.wh...` would remove the parent, and `.wh..` the directory itself.
             Some(b"" | b"." | b"..") => Err(PathError::Whiteout),

@@ -77,8 +77,8 @@ pub(crate) struct LayerMeta {
     pub(crate) bytes: u64,
     pub(crate) inodes: u64,
     pub(crate) marks: Marks,
-    /// Whether the marks matter: some directory hides what is below it.
-    pub(crate) has_opaque: bool,
+    /// Whether it matters which: there are such marks.
+    pub(crate) marked: bool,
 }
 
 /// Why the store could not do as asked.

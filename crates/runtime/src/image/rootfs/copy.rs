@@ -18,7 +18,8 @@ use rustix::io::Errno;
 
 use super::RootfsError;
 use crate::image::files;
-use crate::image::marks;
+use crate::image::marks::{self, Marks};
+use crate::image::store::read_layer_meta;
 
 /// Names of files with several links, by device and inode: the second becomes a link again.
 type Links = HashMap<(u64, u64), PathBuf>;
@@ -27,6 +28,7 @@ struct Copier<'a> {
     root: BorrowedFd<'a>,
     links: Links,
     may_chown: bool,
+    marks: Marks,
 }
 
 /// Copies these layers, lowest first, into this directory, which is created.
@@ -45,6 +47,7 @@ pub(super) fn layers(layers: &[PathBuf], target: &Path) -> Result<(), RootfsErro
             root: root.as_fd(),
             links: Links::new(),
             may_chown: rustix::process::geteuid().is_root(),
+            marks: read_layer_meta(layer).map_err(RootfsError::io("cannot read the record of", layer))?.marks,
         };
         copier.dir(&from, &root, Path::new("")).map_err(RootfsError::io("cannot copy", layer))?;
     }
@@ -71,10 +74,15 @@ pub(super) fn attributes_of_dir(from: &Path, to: &Path) -> Result<(), RootfsErro
 impl Copier<'_> {
     /// Puts what is in `from` over what is in `to`, and its own attributes on it.
     fn dir(&mut self, from: &OwnedFd, to: &OwnedFd, path: &Path) -> io::Result<()> {
+        if self.marks == Marks::Names {
+            // Before anything of this layer is put there: a name may be gone and back at once.
+            remove_hidden(from, to)?;
+        }
         for entry in Dir::read_from(from)? {
             let entry = entry?;
             let name = entry.file_name();
-            if name == c"." || name == c".." {
+            let is_mark = self.marks == Marks::Names && name.to_bytes().starts_with(marks::PREFIX);
+            if name == c"." || name == c".." || is_mark {
                 continue;
             }
             let at = path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
@@ -159,6 +167,20 @@ impl Copier<'_> {
         }
         Ok(rustix::fs::utimensat(to, name, &times(stat), AtFlags::SYMLINK_NOFOLLOW)?)
     }
+}
+
+/// Removes what the marks by name of this directory say is gone.
+fn remove_hidden(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
+    for entry in Dir::read_from(from)? {
+        let entry = entry?;
+        match entry.file_name().to_bytes().strip_prefix(marks::PREFIX) {
+            // Opaque directories were emptied when they were entered.
+            None => {}
+            Some(_) if entry.file_name() == marks::OPAQUE_NAME => {}
+            Some(hidden) => files::remove_at(to.as_fd(), &CString::new(hidden)?)?,
+        }
+    }
+    Ok(())
 }
 
 /// In a user namespace some owners do not exist: such a file stays with us.

@@ -51,9 +51,10 @@ impl Layers {
                 continue;
             }
             let meta = read_layer_meta(&dir).map_err(RootfsError::io("cannot read the record of", &dir))?;
-            // One layer with the marks of the unprivileged decides. A mixture cannot be mounted faithfully.
-            if meta.has_opaque {
+            // What is marked by names, or in two ways at once, cannot be mounted faithfully.
+            if meta.marked {
                 marks = match (marks, meta.marks) {
+                    (_, Marks::Names) => return Ok(Self { dirs: Vec::new(), marks: None }),
                     (None, one) => Some(one),
                     (Some(a), b) if a == b => Some(a),
                     (Some(_), _) => return Ok(Self { dirs: Vec::new(), marks: None }),
@@ -115,7 +116,7 @@ fn refusal(step: &'static str) -> impl FnOnce(Errno) -> Refusal {
 /// Mounts the overlay on this target. Device nodes in layers do not work: a container's devices are in its own `/dev`.
 pub(super) fn mount(layers: &Layers, upper: &Path, work: &Path, target: &Path) -> Result<(), Refusal> {
     if layers.dirs.is_empty() {
-        return Err(refusal("layers with different marks")(Errno::INVAL));
+        return Err(refusal("layers not marked for one overlay")(Errno::INVAL));
     }
     match mount_by_parts(layers, upper, work, target) {
         // An older kernel knows neither `lowerdir+` nor, before 5.2, the calls themselves.

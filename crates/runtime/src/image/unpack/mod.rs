@@ -118,7 +118,7 @@ struct Unpacker<'a> {
     entries: u64,
     bytes: u64,
     next_space_check: u64,
-    has_opaque: bool,
+    marked: bool,
 }
 
 /// Unpacks the layer that this stream is into this directory, which exists and is empty.
@@ -167,7 +167,7 @@ impl<'a> Unpacker<'a> {
             entries: 0,
             bytes: 0,
             next_space_check: 0,
-            has_opaque: false,
+            marked: false,
         })
     }
 
@@ -185,7 +185,7 @@ impl<'a> Unpacker<'a> {
             Meaning::Opaque => {
                 self.tree.parent(&place)?;
                 let dir = self.tree.readable(Some(&place.parents))?;
-                self.has_opaque = true;
+                self.marked = true;
                 Ok(self.marks.make_opaque(dir.as_fd())?)
             }
             Meaning::Whiteout(hidden) => {
@@ -205,12 +205,16 @@ impl<'a> Unpacker<'a> {
 
     /// Hides a name of lower layers. What this layer itself has of that name stays, and hides it too.
     fn whiteout(&mut self, parent: BorrowedFd<'_>, name: &CStr) -> Result<(), UnpackReason> {
-        match marks::make_whiteout(parent, name) {
-            Ok(()) => Ok(()),
+        match self.marks.make_whiteout(parent, name) {
+            Ok(()) => {
+                // A device is known everywhere; a name only to us.
+                self.marked |= self.marks == Marks::Names;
+                Ok(())
+            }
             Err(Errno::EXIST) => {
                 let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
                 if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                    self.has_opaque = true;
+                    self.marked = true;
                     self.marks.make_opaque(tree::open_dir(parent, name)?.as_fd())?;
                 }
                 Ok(())
@@ -297,7 +301,7 @@ impl<'a> Unpacker<'a> {
         let dir = tree::open_dir(parent, name)?;
         if replaced_whiteout {
             // The name was gone and is back: what lower layers had in it stays gone.
-            self.has_opaque = true;
+            self.marked = true;
             self.marks.make_opaque(dir.as_fd())?;
         }
         self.own(|uid, gid| rustix::fs::fchown(&dir, uid, gid), entry)?;
@@ -449,12 +453,7 @@ impl<'a> Unpacker<'a> {
                 rustix::fs::futimens(&dir, &times(pending.mtime))?;
             }
         }
-        Ok(LayerMeta {
-            bytes: self.bytes,
-            inodes: self.entries + 1,
-            marks: self.marks,
-            has_opaque: self.has_opaque,
-        })
+        Ok(LayerMeta { bytes: self.bytes, inodes: self.entries + 1, marks: self.marks, marked: self.marked })
     }
 }
 

@@ -167,7 +167,7 @@ fn an_honest_layer_is_unpacked_with_everything() {
     let len = rustix::fs::getxattr(field.target().join("usr/bin/su"), "user.note", &mut value).unwrap();
     assert_eq!(&value[..len], b"a\nb");
     assert_eq!(meta.bytes, 14);
-    assert!(!meta.has_opaque);
+    assert!(!meta.marked);
     if is_root() {
         assert!(at("null").file_type().is_char_device());
     }
