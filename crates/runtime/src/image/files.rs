@@ -88,7 +88,8 @@ pub(crate) fn remove_at(dir: BorrowedFd<'_>, name: &std::ffi::CStr) -> io::Resul
         Err(error) => return Err(error.into()),
     };
     let mut writable = false;
-    for entry in Dir::read_from(&inside)? {
+    // Not `read_from`, which opens the directory once more and may not be allowed to.
+    for entry in Dir::new(inside.try_clone()?)? {
         let entry = entry?;
         let child = entry.file_name();
         if child == c"." || child == c".." {

@@ -18,7 +18,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::mountinfo;
 use super::{MountPoint, Options, RootfsError};
@@ -259,7 +259,38 @@ impl Builder<'_> {
 
 /// A bind without what is mounted below the source.
 fn bind(source: &Path, target: &Path) -> Result<(), Errno> {
-    rustix::mount::mount_bind(source, target)
+    match rustix::mount::mount_bind(source, target) {
+        // In a user namespace the machine's mounts must not be looked under: they come along, or nothing does.
+        Err(Errno::INVAL) => bind_with_locked(source, target),
+        other => other,
+    }
+}
+
+/// A bind with everything mounted below, of which then goes what may go (the roots of other containers do), and the
+/// rest becomes read-only.
+fn bind_with_locked(source: &Path, target: &Path) -> Result<(), Errno> {
+    let io_errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let real = fs::canonicalize(target).map_err(io_errno)?;
+    rustix::mount::mount_bind_recursive(source, target)?;
+    // Before anything is unmounted: it would be unmounted on the host as well.
+    rustix::mount::mount_change(&real, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    let below = || -> Result<Vec<PathBuf>, Errno> {
+        let table = fs::read("/proc/self/mountinfo").map_err(io_errno)?;
+        let points = mountinfo::parse(&table).into_iter().map(|mount| mount.point);
+        Ok(points.filter(|point| *point != real && point.starts_with(&real)).collect())
+    };
+    for point in below()?.iter().rev() {
+        // What is locked stays; what lay on it may have gone with something else.
+        let _ = rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+    }
+    for point in below()? {
+        match remount(&point, MountFlags::RDONLY | MountFlags::NODEV) {
+            // Covered by another mount, and so out of reach for the container too.
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::ACCESS) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }
 
 /// Makes a new bind deaf to mounts elsewhere, and read-only. Deaf first: whatever is mounted on it from now on would
@@ -271,7 +302,11 @@ fn seal(mounted: &Path) -> Result<(), RootfsError> {
 
 /// Adds these flags to those the mount has: in a user namespace the kernel lets none of them be dropped.
 fn restrict(mounted: &Path, more: MountFlags) -> Result<(), RootfsError> {
-    let has = rustix::fs::statvfs(mounted).map_err(RootfsError::io("cannot look at", mounted))?.f_flag;
+    remount(mounted, more).map_err(refused)
+}
+
+fn remount(mounted: &Path, more: MountFlags) -> Result<(), Errno> {
+    let has = rustix::fs::statvfs(mounted)?.f_flag;
     let mut flags = MountFlags::BIND | more;
     for (is, flag) in [
         (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
@@ -286,7 +321,7 @@ fn restrict(mounted: &Path, more: MountFlags) -> Result<(), RootfsError> {
             flags |= flag;
         }
     }
-    rustix::mount::mount_remount(mounted, flags, "").map_err(refused)
+    rustix::mount::mount_remount(mounted, flags, "")
 }
 
 fn refused(errno: Errno) -> RootfsError {
