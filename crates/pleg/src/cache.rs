@@ -102,11 +102,11 @@ impl CacheWriter {
     }
 
     /// Stores what an inspection found.
-    pub(crate) fn store(&self, pod: PodUid, status: CachedStatus, asked: Stamp) {
+    pub(crate) fn store(&self, pod: &PodUid, status: CachedStatus, asked: Stamp) {
         let mut state = self.0.lock();
-        state.absent.remove(&pod);
+        state.absent.remove(pod);
         state.entries.insert(pod.clone(), Entry { status, modified: asked, observed: asked });
-        state.notify(&pod, asked);
+        state.notify(pod, asked);
     }
 
     /// Forgets a pod. Whoever waits for it is woken by the time that proves its absence.
@@ -159,7 +159,6 @@ pub struct CacheReader(Arc<Mutex<State>>);
 impl CacheReader {
     /// What is stored of a pod, at once. A pod that is not stored has the status of one that the runtime does
     /// not know.
-    #[must_use]
     pub fn get(&self, pod: &PodUid) -> CachedStatus {
         self.0.lock().get(pod)
     }

@@ -6,7 +6,7 @@
 //! - *when to list*: all pods every period, one pod when somebody asks. Lists never overlap in effect: a list
 //!   of all supersedes the looks at single pods that are under way, and no look starts while it runs. A view is
 //!   thus never older than one that was applied before it;
-//! - *whom to inspect*: whoever changed, in parallel, within the [lanes](crate::lanes);
+//! - *whom to inspect*: whoever changed, in parallel, within the limits of [`Config`];
 //! - *what to publish*: the cache entry first, then its events, then the time as of which everything is known.
 //!   A pod that is not settled is *held*: the global time does not vouch for it, so the others need not wait.
 

@@ -1,4 +1,4 @@
-//! The task that runs the [core](crate::core): it keeps the timer, makes the calls, and carries out the effects.
+//! The task that runs the core: it keeps the timer, makes the calls, and carries out the effects.
 //!
 //! It waits for nothing but its own inputs. Calls run as tasks of their own and come back as inputs, so a call
 //! that hangs leaves everything else going. Dropping the driver ends every call.

@@ -28,8 +28,8 @@ struct Pending {
 impl Pending {
     fn push(&mut self, event: Arc<PodEvent>) {
         let of_pod = self.by_pod.entry(event.pod.uid.clone()).or_default();
-        let event = if of_pod.len() < PER_POD && !self.events.get(&last(of_pod)).is_some_and(|e| e.merged > 1)
-        {
+        let was_merged = self.events.get(&last(of_pod)).is_some_and(|newest| newest.merged > 1);
+        let event = if of_pod.len() < PER_POD && !was_merged {
             event
         } else {
             let waiting: u64 = of_pod

@@ -67,11 +67,14 @@ pub struct CallReport {
     pub age: Duration,
 }
 
+/// A stage, and which of the tries at it.
+type Key = (Stage, u64);
+
 /// Every stage that is under way, with the call it waits for. Written by the observers, read by health.
 #[derive(Clone, Debug)]
 pub(crate) struct CallBoard {
     clock: Clock,
-    stages: Arc<Mutex<BTreeMap<(Stage, u64), Option<CallInFlight>>>>,
+    stages: Arc<Mutex<BTreeMap<Key, Option<CallInFlight>>>>,
 }
 
 impl CallBoard {
@@ -96,7 +99,7 @@ impl CallBoard {
 #[derive(Debug)]
 pub struct Progress {
     board: CallBoard,
-    key: (Stage, u64),
+    key: Key,
 }
 
 impl Progress {

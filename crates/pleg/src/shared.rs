@@ -94,7 +94,7 @@ impl Shared {
     /// Carries out an effect that needs no call.
     pub(crate) fn publish(&self, effect: Effect) {
         match effect {
-            Effect::Store { pod, status, asked } => self.cache.store(pod, status, asked),
+            Effect::Store { pod, status, asked } => self.cache.store(&pod, status, asked),
             Effect::Forget { pod } => self.cache.forget(&pod),
             Effect::Hold { pod } => self.cache.hold(pod),
             Effect::Settle { pod, asked } => self.cache.settle(&pod, asked),

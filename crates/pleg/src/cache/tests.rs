@@ -50,7 +50,7 @@ fn an_entry_is_new_enough_by_its_own_time_or_by_the_global_one() {
     for (global, modified, expected) in [(101, 100, true), (101, 90, true), (99, 103, true), (99, 99, false)]
     {
         let cache = CacheWriter::new();
-        cache.store(pod(), status("a"), at(modified));
+        cache.store(&pod(), status("a"), at(modified));
         cache.advance(at(global));
         assert_eq!(is_newer(&cache, at(100)), expected, "global {global}, modified {modified}");
     }
@@ -68,7 +68,7 @@ fn the_global_time_vouches_for_pods_that_the_runtime_does_not_know() {
 #[test]
 fn the_global_time_does_not_vouch_for_a_held_pod() {
     let cache = CacheWriter::new();
-    cache.store(pod(), status("a"), at(1));
+    cache.store(&pod(), status("a"), at(1));
     cache.hold(pod());
     cache.advance(at(100));
     assert!(!is_newer(&cache, at(50)));
@@ -80,7 +80,7 @@ fn the_global_time_does_not_vouch_for_a_held_pod() {
 fn what_is_stored_is_read_back() {
     let cache = CacheWriter::new();
     for stored in [status("a"), failure()] {
-        cache.store(pod(), stored.clone(), at(1));
+        cache.store(&pod(), stored.clone(), at(1));
         assert_eq!(cache.reader().get(&pod()), stored);
     }
 }
@@ -90,7 +90,7 @@ fn an_unknown_and_a_forgotten_pod_have_only_their_id() {
     let cache = CacheWriter::new();
     let unknown = Ok(Arc::new(PodStatus::unknown_to_runtime(pod())));
     assert_eq!(cache.reader().get(&pod()), unknown);
-    cache.store(pod(), status("a"), at(1));
+    cache.store(&pod(), status("a"), at(1));
     cache.forget(&pod());
     assert_eq!(cache.reader().get(&pod()), unknown);
 }
@@ -102,7 +102,7 @@ async fn a_waiter_is_woken_by_exactly_its_moment() {
     let uid = pod();
     let mut waiting = Box::pin(reader.newer_than(&uid, at(11)));
     assert!(poll!(waiting).is_pending());
-    cache.store(pod(), status("a"), at(11));
+    cache.store(&pod(), status("a"), at(11));
     assert_eq!(poll!(waiting), Poll::Ready(Ok(status("a"))));
 }
 
@@ -111,7 +111,7 @@ async fn a_waiter_is_woken_by_exactly_its_moment() {
 #[tokio::test]
 async fn waiters_are_never_woken_early_and_never_forgotten() {
     type Action = fn(&CacheWriter, Stamp);
-    let store: Action = |cache, asked| cache.store(pod(), status("new"), asked);
+    let store: Action = |cache, asked| cache.store(&pod(), status("new"), asked);
     let settle: Action = |cache, asked| cache.settle(&pod(), asked);
     let advance: Action = |cache, asked| cache.advance(asked);
     let rows = [
@@ -125,7 +125,7 @@ async fn waiters_are_never_woken_early_and_never_forgotten() {
     for (name, has_entry, action) in rows {
         let cache = CacheWriter::new();
         if has_entry {
-            cache.store(pod(), status("old"), at(0));
+            cache.store(&pod(), status("old"), at(0));
         }
         let reader = cache.reader();
         let uid = pod();

@@ -137,7 +137,7 @@ impl Harness {
                     self.inspections.push((snapshot, ticket));
                 }
                 Effect::Abandon { ticket, .. } => self.inspections.retain(|(_, other)| *other != ticket),
-                Effect::Store { pod, status, asked } => self.cache.store(pod, status, asked),
+                Effect::Store { pod, status, asked } => self.cache.store(&pod, status, asked),
                 Effect::Forget { pod } => self.cache.forget(&pod),
                 Effect::Hold { pod } => self.cache.hold(pod),
                 Effect::Settle { pod, asked } => self.cache.settle(&pod, asked),
