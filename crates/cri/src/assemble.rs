@@ -39,6 +39,8 @@ struct Pods<'a> {
     pods: Vec<RuntimePod>,
     by_key: HashMap<&'a str, usize>,
     by_sandbox: HashMap<&'a str, (usize, SandboxId)>,
+    /// Whether a pod has its name from a sandbox, rather than from the labels of a container.
+    named_by_sandbox: Vec<bool>,
     /// Namespaces and names of containers, of which there are few: one copy each.
     words: HashMap<&'a str, Arc<str>>,
 }
@@ -47,6 +49,7 @@ impl<'a> Pods<'a> {
     fn with_capacity(sandboxes: usize) -> Self {
         Self {
             pods: Vec::with_capacity(sandboxes),
+            named_by_sandbox: Vec::with_capacity(sandboxes),
             by_key: HashMap::with_capacity(sandboxes),
             by_sandbox: HashMap::with_capacity(sandboxes),
             words: HashMap::new(),
@@ -55,7 +58,7 @@ impl<'a> Pods<'a> {
 
     fn add_sandbox(&mut self, entry: &SandboxEntry<'a>) {
         let key = first_set([entry.pod_uid, entry.id]);
-        let index = self.pod(key, entry.pod_namespace, entry.pod_name);
+        let index = self.pod(key, entry.pod_namespace, entry.pod_name, true);
         let id = SandboxId::from(entry.id);
         let pod = &mut self.pods[index];
         pod.selectable &= entry.selectable;
@@ -74,7 +77,8 @@ impl<'a> Pods<'a> {
             Some((index, sandbox)) => (*index, sandbox.clone()),
             None => {
                 let key = first_set([entry.pod_uid, entry.sandbox, entry.id]);
-                (self.pod(key, entry.pod_namespace, entry.pod_name), SandboxId::from(entry.sandbox))
+                let index = self.pod(key, entry.pod_namespace, entry.pod_name, false);
+                (index, SandboxId::from(entry.sandbox))
             }
         };
         let name = self.word(entry.name);
@@ -91,9 +95,9 @@ impl<'a> Pods<'a> {
         });
     }
 
-    /// The pod of this key, made if need be. Where its entries disagree about its name, the smallest one that is
-    /// not empty wins, so that the order of arrival does not matter.
-    fn pod(&mut self, key: &'a str, namespace: &'a str, name: &'a str) -> usize {
+    /// The pod of this key, made if need be. Where its entries disagree about its name, sandboxes count more than
+    /// containers, and then the smallest name that is not empty, so that the order of arrival does not matter.
+    fn pod(&mut self, key: &'a str, namespace: &'a str, name: &'a str, by_sandbox: bool) -> usize {
         let next = self.pods.len();
         match self.by_key.entry(key) {
             Entry::Vacant(vacant) => {
@@ -101,17 +105,20 @@ impl<'a> Pods<'a> {
                 let namespace = self.word(namespace);
                 let pod = PodRef { uid: PodUid::from(key), namespace, name: name.into() };
                 self.pods.push(RuntimePod::empty(pod));
+                self.named_by_sandbox.push(by_sandbox);
                 next
             }
             Entry::Occupied(occupied) => {
                 let index = *occupied.get();
                 let known = &self.pods[index].pod;
-                let known = (known.name.is_empty(), &*known.namespace, &*known.name);
-                if (name.is_empty(), namespace, name) < known {
+                let known_rank =
+                    (known.name.is_empty(), !self.named_by_sandbox[index], &*known.namespace, &*known.name);
+                if (name.is_empty(), !by_sandbox, namespace, name) < known_rank {
                     let namespace = self.word(namespace);
                     let pod = &mut self.pods[index].pod;
                     pod.namespace = namespace;
                     pod.name = name.into();
+                    self.named_by_sandbox[index] = by_sandbox;
                 }
                 index
             }
@@ -134,3 +141,6 @@ fn reserve_first<T>(items: &mut Vec<T>) {
 fn first_set<const N: usize>(candidates: [&str; N]) -> &str {
     candidates.into_iter().find(|candidate| !candidate.is_empty()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -82,7 +82,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        Poll::Ready(self.hear(&buf.filled()[before..]))
+        let heard = self.hear(&buf.filled()[before..]);
+        if heard.is_err() {
+            buf.set_filled(before);
+        }
+        Poll::Ready(heard)
     }
 }
 
@@ -109,5 +113,65 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Greeted<S> {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const SETTINGS: [u8; HEADER] = [0, 0, 18, 4, 0, 0, 0, 0, 0];
+
+    /// What is made of the pieces that a peer sends before it hangs up.
+    async fn greeting(pieces: &[&[u8]]) -> (Greeting, io::Result<Vec<u8>>) {
+        let (mut peer, ours) = tokio::io::duplex(64);
+        let (mut ours, told) = Greeted::new(ours);
+        let read = async {
+            let mut all = Vec::new();
+            let result = ours.read_to_end(&mut all).await;
+            result.map(|_| all)
+        };
+        let write = async {
+            for piece in pieces {
+                peer.write_all(piece).await.unwrap();
+                // Let the other side read it, so that the pieces stay apart.
+                tokio::task::yield_now().await;
+            }
+            drop(peer);
+        };
+        let (read, ()) = tokio::join!(read, write);
+        (told.await.unwrap(), read)
+    }
+
+    #[tokio::test]
+    async fn a_settings_frame_is_a_greeting_in_however_many_pieces() {
+        let whole = [&SETTINGS[..], b"and more"].concat();
+        for cut in 0..whole.len() {
+            let (greeting, read) = greeting(&[&whole[..cut], &whole[cut..]]).await;
+            assert_eq!(greeting, Greeting::Http2, "cut at {cut}");
+            assert_eq!(read.unwrap(), whole, "everything is passed on");
+        }
+    }
+
+    #[tokio::test]
+    async fn anything_else_is_garbage_and_ends_the_connection() {
+        for garbage in [
+            &b"HTTP/1.1 400 Bad Request\r\n"[..],
+            b"S",
+            b"\0\0\0",
+            b"\0\0\x12\x01",
+            b"\0\0\x12\x04\0\0\0\0\x01",
+        ] {
+            let (greeting, read) = greeting(&[garbage]).await;
+            assert_eq!(greeting, Greeting::Garbage(garbage.to_vec()));
+            assert!(read.is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_peer_may_hang_up_without_a_word() {
+        assert_eq!(greeting(&[]).await.0, Greeting::HungUp);
     }
 }

@@ -209,3 +209,6 @@ impl<L: Lean> Body for Skimmed<L> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
