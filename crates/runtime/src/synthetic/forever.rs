@@ -3,10 +3,11 @@
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::profile::Profile;
 use super::server::SyntheticRuntime;
-use super::world::{ContainerSpec, PodSpec, World};
+use super::world::{ContainerSpec, PodSpec, Stir, World};
 
 /// What [`serve_forever`] serves.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Config {
     pub population: Population,
     /// Entries a message of the streaming lists; `None` for a runtime that does not have them.
     pub streaming_lists: Option<usize>,
+    /// How long to wait between random steps of the node; `None` for a node where nothing happens.
+    pub churn: Option<Duration>,
 }
 
 impl Config {
@@ -32,6 +35,7 @@ impl Config {
             seed: 0,
             population: Population::default(),
             streaming_lists: None,
+            churn: None,
         }
     }
 }
@@ -76,13 +80,23 @@ impl World {
 /// # Errors
 /// If the socket cannot be made.
 pub fn serve_forever(config: Config) -> io::Result<Infallible> {
-    let Config { socket, profile, seed, population, streaming_lists } = config;
+    let Config { socket, profile, seed, population, streaming_lists, churn } = config;
     let mut runtime = SyntheticRuntime::new(profile).seed(seed).populate(population);
     if let Some(batch) = streaming_lists {
         runtime = runtime.streaming_lists(batch);
     }
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let _serving = runtime.serve(socket).await?;
-        std::future::pending().await
+        let serving = runtime.serve(socket).await?;
+        let Some(period) = churn else { return std::future::pending().await };
+        let stir = Stir {
+            pods: population.pods.max(1),
+            containers: population.running + population.exited + 1,
+            ..Stir::default()
+        };
+        let mut steps = tokio::time::interval(period);
+        loop {
+            steps.tick().await;
+            serving.world(|world| world.stir(1, stir));
+        }
     })
 }

@@ -48,12 +48,12 @@ pub use forever::{Config, Population, serve_forever};
 pub use op::Op;
 pub use profile::{
     Delivery, EventContainers, EventSupport, ExecTimeout, FailedStart, NameTaken, NotReadyYet, Profile,
-    Quirks, SandboxDeleted,
+    Quirks, SandboxDeleted, SandboxExtras,
 };
 pub use rubelet_model::{ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
 pub use server::{Handle, SyntheticRuntime};
 pub use target::Target;
 pub use world::{
     Behavior, Change, Container, ContainerSpec, CriEvent, EventKind, ExecResult, Exit, NewPod, OnStart,
-    OnStop, PodSpec, Restart, Sandbox, What, World,
+    OnStop, PodSpec, Restart, Sandbox, Stir, What, World,
 };

@@ -43,6 +43,7 @@ impl Profile {
                 runtime_version: "1.6.39",
                 events: EventSupport::Unimplemented,
                 status_has_user: false,
+                always_verbose: false,
                 has_runtime_config: false,
                 initializing: NotReadyYet::Unknown,
                 ..Quirks::containerd()
@@ -52,6 +53,7 @@ impl Profile {
                 events: EventSupport::Stream(Delivery::Shared { capacity: 1000 }),
                 sandbox_deleted: SandboxDeleted::WithoutStatus,
                 status_has_user: false,
+                always_verbose: false,
                 has_runtime_config: false,
                 initializing: NotReadyYet::Unknown,
                 ..Quirks::containerd()
@@ -59,7 +61,7 @@ impl Profile {
             Self::Ctd2 => Quirks::containerd(),
             Self::CrioOff => Quirks {
                 events: EventSupport::EndsAtOnce,
-                sandbox_status_has_containers: false,
+                sandbox_extras: SandboxExtras::None,
                 ..Quirks::crio()
             },
             Self::CrioOn => Quirks::crio(),
@@ -109,8 +111,12 @@ pub struct Quirks {
     pub name_taken: NameTaken,
     /// What calls get while the runtime starts.
     pub initializing: NotReadyYet,
-    /// Whether `PodSandboxStatus` also carries the containers and a timestamp.
-    pub sandbox_status_has_containers: bool,
+    /// What `PodSandboxStatus` carries on top.
+    pub sandbox_extras: SandboxExtras,
+    /// Whether `PodSandboxStatus` answers verbosely also when not asked to.
+    pub always_verbose: bool,
+    /// Whether calls of CRI v1 exist. A runtime that only speaks v1alpha2 has never heard of them.
+    pub speaks_v1: bool,
     /// Whether `ContainerStatus` tells the user that the container runs as.
     pub status_has_user: bool,
     /// Whether `RuntimeConfig` exists, and answers.
@@ -142,7 +148,9 @@ impl Quirks {
             exec_timeout: ExecTimeout::DeadlineExceeded,
             name_taken: NameTaken::Reserved,
             initializing: NotReadyYet::Unavailable,
-            sandbox_status_has_containers: false,
+            sandbox_extras: SandboxExtras::None,
+            always_verbose: true,
+            speaks_v1: true,
             status_has_user: true,
             has_runtime_config: true,
             systemd_cgroups: false,
@@ -164,7 +172,9 @@ impl Quirks {
             exec_timeout: ExecTimeout::MinusOne,
             name_taken: NameTaken::HandedOver,
             initializing: NotReadyYet::Unavailable,
-            sandbox_status_has_containers: true,
+            sandbox_extras: SandboxExtras::TimestampAndContainers,
+            always_verbose: false,
+            speaks_v1: true,
             status_has_user: true,
             has_runtime_config: true,
             systemd_cgroups: true,
@@ -232,6 +242,17 @@ pub enum EventContainers {
     OfSandbox,
     /// Those of every sandbox of the pod, by the label of its UID; none for a pod without that label.
     OfPodLabel,
+}
+
+/// What `PodSandboxStatus` carries on top of the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SandboxExtras {
+    /// Nothing.
+    None,
+    /// A timestamp, and no containers although there are some: containerd 2.0.0 to 2.0.2.
+    Timestamp,
+    /// A timestamp and the containers of the sandbox.
+    TimestampAndContainers,
 }
 
 /// What is left of a container that could not be started. Neither is announced by an event.

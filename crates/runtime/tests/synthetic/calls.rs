@@ -1,10 +1,10 @@
 //! The log of calls.
 
 use rubelet_cri::v1;
-use rubelet_runtime::synthetic::{Op, Profile};
+use rubelet_runtime::synthetic::{Op, Profile, SyntheticRuntime};
 use tonic::Code;
 
-use crate::client::{Served, serve};
+use crate::client::{Served, serve, serve_as};
 
 #[tokio::test]
 async fn the_log_tells_what_was_asked_about_whom_and_how_it_went() {
@@ -56,4 +56,13 @@ async fn unknown_methods_and_services_are_unimplemented() {
     let Served { runtime: _runtime, mut client } = serve(Profile::Ctd2).await;
     let request = v1::CheckpointContainerRequest::default();
     assert_eq!(client.checkpoint_container(request).await.unwrap_err().code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn an_old_runtime_has_never_heard_of_v1() {
+    let runtime = SyntheticRuntime::new(Profile::Ctd16).quirks(|quirks| quirks.speaks_v1 = false);
+    let Served { runtime: _runtime, mut client } = serve_as(runtime).await;
+    let error = client.version(v1::VersionRequest::default()).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unimplemented);
+    assert_eq!(error.message(), "unknown service runtime.v1.RuntimeService");
 }

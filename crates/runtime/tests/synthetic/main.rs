@@ -14,3 +14,4 @@ mod lists;
 mod many;
 mod restart;
 mod statuses;
+mod world;

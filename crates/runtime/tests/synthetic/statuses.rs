@@ -1,10 +1,10 @@
 //! Status calls.
 
 use rubelet_cri::v1;
-use rubelet_runtime::synthetic::{Exit, PodSpec, Profile};
+use rubelet_runtime::synthetic::{Exit, PodSpec, Profile, SandboxExtras, SyntheticRuntime};
 use tonic::Code;
 
-use crate::client::{Client, Served, serve};
+use crate::client::{Client, Served, serve, serve_as};
 
 async fn status(client: &mut Client, id: &str) -> v1::ContainerStatus {
     let request = v1::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
@@ -117,4 +117,28 @@ async fn versions_are_those_of_the_profile() {
         assert_eq!(version.runtime_version, profile.quirks().runtime_version);
         assert_eq!(version.runtime_api_version, "v1");
     }
+}
+
+#[tokio::test]
+async fn some_containerds_send_a_timestamp_and_no_containers() {
+    let runtime = SyntheticRuntime::new(Profile::Ctd2)
+        .quirks(|quirks| quirks.sandbox_extras = SandboxExtras::Timestamp);
+    let Served { runtime, mut client } = serve_as(runtime).await;
+    let pod = runtime.world(|world| world.add_pod(PodSpec::from("p").container("c")));
+    let answer = sandbox_status(&mut client, pod.sandbox.as_str()).await;
+    assert!(answer.timestamp > 0 && answer.containers_statuses.is_empty());
+}
+
+#[tokio::test]
+async fn a_verbose_status_tells_a_process_that_is_not_of_this_machine() {
+    let Served { runtime, mut client } = serve(Profile::Ctd17).await;
+    let pod = runtime.world(|world| world.add_pod(PodSpec::from("p").container("c")));
+    let request = v1::ContainerStatusRequest { container_id: pod.containers[0].to_string(), verbose: true };
+    let info = client.container_status(request.clone()).await.unwrap().into_inner().info;
+    let pid = runtime.world(|world| world.container(&pod.containers[0]).unwrap().pid());
+    assert!(pid > 1 << 22);
+    assert!(info["info"].contains(&format!(r#""pid":{pid}"#)), "{info:?}");
+    runtime.world(|world| world.set_pid(&pod.containers[0], 7));
+    let info = client.container_status(request).await.unwrap().into_inner().info;
+    assert!(info["info"].contains(r#""pid":7"#), "{info:?}");
 }

@@ -6,7 +6,9 @@
 
 mod fan_out;
 mod reader;
+mod report;
 mod shared_queue;
+mod state;
 mod tamper;
 
 use std::fmt;
@@ -15,19 +17,17 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use prost::Message;
-use rubelet_model::{ContainerId, PodUid, SandboxId};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::Status;
 
-use super::profile::{Delivery, EventSupport};
+use super::profile::EventSupport;
 use super::seed::Seed;
-use super::world::{CriEvent, EventKind};
-use fan_out::{FanOut, Policy};
+use super::world::CriEvent;
 pub(crate) use reader::Reader;
-use shared_queue::{Sent, SharedQueue};
+pub use report::{EventCounts, Loss, Lost};
+use state::State;
 pub use tamper::EventFaults;
-use tamper::Tamper;
 
 type ReaderId = u64;
 
@@ -47,65 +47,6 @@ impl Parcel {
     fn number(&self) -> u64 {
         self.event.number
     }
-}
-
-/// Why an event did not reach a reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Loss {
-    /// A test asked for it: [`EventFaults::drop`].
-    Dropped,
-    /// A test asked for silence.
-    Silenced,
-    /// A buffer of the runtime was full.
-    Overflow,
-    /// A stream whose client was gone took it.
-    Swallowed,
-    /// Nobody read, and the runtime does not keep events, or not for so long.
-    NobodyRead,
-    /// The runtime restarted.
-    Restarted,
-}
-
-/// An event that did not reach a reader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// Its number in the world.
-    pub number: u64,
-    /// Its type.
-    pub kind: EventKind,
-    /// The pod it is about.
-    pub pod: PodUid,
-    /// The sandbox it is about, or whose container it is about.
-    pub sandbox: SandboxId,
-    /// The container it is about; `None` for the sandbox itself.
-    pub container: Option<ContainerId>,
-    /// Why.
-    pub loss: Loss,
-}
-
-/// What became of events, in numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EventCounts {
-    /// Events that the world made.
-    pub made: u64,
-    /// Messages that were sent to readers; each reader counts.
-    pub sent: u64,
-    /// Events that were lost, for whatever reason.
-    pub lost: u64,
-    /// Events that were sent twice on demand.
-    pub doubled: u64,
-    /// Events that were put behind the next one on demand.
-    pub reordered: u64,
-    /// Events that were delayed on demand.
-    pub delayed: u64,
-    /// Streams that were opened.
-    pub opened: u64,
-    /// Streams that are open.
-    pub readers: usize,
-    /// Calls that wait because a reader stalls.
-    pub blocked: usize,
-    /// The longest that a call had to wait, of those that need not any more.
-    pub longest_block: Duration,
 }
 
 /// The event streams of a server. Cheap to clone; all clones are the same streams.
@@ -179,41 +120,11 @@ pub(crate) struct Bus {
     tasks: tokio::runtime::Handle,
 }
 
-struct State {
-    seed: Seed,
-    support: EventSupport,
-    delivery: Line,
-    tamper: Tamper,
-    silent: bool,
-    /// Ends streams that were opened under an earlier number.
-    generation: u64,
-    end: Option<Status>,
-    counts: EventCounts,
-    lost: Vec<Lost>,
-}
-
-enum Line {
-    /// A runtime without events.
-    None,
-    Shared(SharedQueue),
-    FanOut(FanOut),
-}
-
 impl Bus {
     /// A bus whose delayed events wait in the current tokio runtime.
     pub(crate) fn new(support: EventSupport, seed: Seed) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
-                seed,
-                support,
-                delivery: Line::new(support, seed, 0),
-                tamper: Tamper::new(seed),
-                silent: false,
-                generation: 0,
-                end: None,
-                counts: EventCounts::default(),
-                lost: Vec::new(),
-            }),
+            state: Mutex::new(State::new(support, seed)),
             version: watch::Sender::new(0),
             tasks: tokio::runtime::Handle::current(),
         })
@@ -271,17 +182,7 @@ impl Bus {
 
     /// Begins again with empty queues, as after a restart: what was under way is lost and streams are over.
     pub(crate) fn restart(&self) {
-        let mut state = self.state.lock();
-        let nth = state.generation + 1;
-        let fresh = Line::new(state.support, state.seed, nth);
-        let mut under_way = state.tamper.take_held();
-        under_way.extend(std::mem::replace(&mut state.delivery, fresh).into_undelivered());
-        for parcel in &under_way {
-            state.lose(parcel, Loss::Restarted);
-        }
-        state.generation = nth;
-        state.end = Some(Status::unavailable("the runtime restarts"));
-        drop(state);
+        self.state.lock().restart();
         self.changed();
     }
 
@@ -361,97 +262,10 @@ impl Drop for Blocked<'_> {
     }
 }
 
-impl Line {
-    fn new(support: EventSupport, seed: Seed, nth: u64) -> Self {
-        match support {
-            EventSupport::Unimplemented | EventSupport::EndsAtOnce => Self::None,
-            EventSupport::Stream(Delivery::Shared { capacity }) => Self::Shared(SharedQueue::new(capacity)),
-            EventSupport::Stream(Delivery::Blocking { buffer }) => {
-                Self::FanOut(FanOut::new(Policy::Block, buffer))
-            }
-            EventSupport::Stream(Delivery::Broadcast { capacity }) => {
-                // The broadcaster starts before the client is known to it: who is first is a race.
-                let first_reader_misses = seed.rng("replay race", "", nth).bool();
-                Self::FanOut(FanOut::new(Policy::Drop { capacity, first_reader_misses }, 1))
-            }
-        }
-    }
-}
-
-impl Line {
-    /// What has not reached any reader.
-    fn into_undelivered(self) -> Vec<Parcel> {
-        match self {
-            Self::None => Vec::new(),
-            Self::Shared(queue) => queue.into_undelivered(),
-            Self::FanOut(fan) => fan.into_undelivered(),
-        }
-    }
-}
-
-impl State {
-    fn counts(&self) -> EventCounts {
-        let readers = match &self.delivery {
-            Line::None => 0,
-            Line::Shared(queue) => queue.readers(),
-            Line::FanOut(fan) => fan.readers(),
-        };
-        EventCounts { readers, lost: self.lost.len() as u64, ..self.counts }
-    }
-
-    fn send(&mut self, parcel: Parcel) -> u64 {
-        let mut lost = Vec::new();
-        let ticket = match &mut self.delivery {
-            Line::None => 0,
-            Line::Shared(queue) => {
-                match queue.publish(parcel) {
-                    Sent::Kept => {}
-                    Sent::Overflow(parcel) => lost.push((parcel, Loss::Overflow)),
-                    Sent::Swallowed(parcel) => lost.push((parcel, Loss::Swallowed)),
-                }
-                0
-            }
-            Line::FanOut(fan) => fan.publish(Instant::now(), parcel, &mut lost),
-        };
-        self.lose_all(lost);
-        ticket
-    }
-
-    fn is_accepted(&self, ticket: Ticket) -> bool {
-        match &self.delivery {
-            Line::FanOut(fan) => fan.is_accepted(ticket.0),
-            Line::None | Line::Shared(_) => true,
-        }
-    }
-
-    fn count_fate(&mut self, fate: &tamper::Fate) {
-        self.counts.doubled += u64::from(fate.doubled);
-        self.counts.reordered += u64::from(fate.reordered);
-        self.counts.delayed += u64::from(fate.delayed.is_some());
-    }
-
-    fn lose_all(&mut self, lost: Vec<(Parcel, Loss)>) {
-        for (parcel, loss) in lost {
-            self.lose(&parcel, loss);
-        }
-    }
-
-    fn lose(&mut self, parcel: &Parcel, loss: Loss) {
-        let CriEvent { number, kind, pod, sandbox, container, .. } = &*parcel.event;
-        self.lost.push(Lost {
-            number: *number,
-            kind: *kind,
-            pod: pod.clone(),
-            sandbox: sandbox.clone(),
-            container: container.clone(),
-            loss,
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::synthetic::world::EventKind;
 
     pub(super) fn parcel(number: u64) -> Parcel {
         Parcel::new(CriEvent {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::Instant;
 use tonic::Status;
 
-use super::{Bus, Line, Loss, Parcel, ReaderId};
+use super::state::Line;
+use super::{Bus, Loss, Parcel, ReaderId};
 
 /// The end of the bus that one stream reads from. Dropped when the client is gone.
 pub(crate) struct Reader {

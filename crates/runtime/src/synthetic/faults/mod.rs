@@ -14,6 +14,10 @@
 //! # }
 //! ```
 //!
+//! A call that opens the event stream is about the node and not about a pod; single events are spoiled by
+//! [`corrupt`](FaultBuilder::corrupt) and [`omit`](FaultBuilder::omit), and many by
+//! [`Events::tamper`](super::Events::tamper).
+//!
 //! Several faults may meet in one call: their delays add up, in the order they were programmed, and the
 //! first error ends it. What is left to chance is decided by the seed, the call, and how many-th it is
 //! of its kind, not by the order in which concurrent calls arrive.

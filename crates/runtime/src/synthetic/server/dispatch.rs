@@ -45,9 +45,10 @@ impl ServerStreamingService<Bytes> for OneCall {
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         let shared = self.shared.clone();
+        let speaks_v1 = shared.look(|world| world.quirks().speaks_v1);
         match Op::from_path(&self.path) {
-            Some(op) => Box::pin(call(shared, op, request.into_inner())),
-            None => Box::pin(std::future::ready(Err(unknown(&self.path)))),
+            Some(op) if speaks_v1 => Box::pin(call(shared, op, request.into_inner())),
+            _ => Box::pin(std::future::ready(Err(unknown(&self.path, speaks_v1)))),
         }
     }
 }
@@ -137,10 +138,10 @@ pub(super) fn unimplemented(op: Op) -> Status {
 }
 
 /// grpc-go's words for a method, or a service, that it never heard of.
-fn unknown(path: &str) -> Status {
+fn unknown(path: &str, speaks_v1: bool) -> Status {
     let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
     Status::unimplemented(match service {
-        "runtime.v1.RuntimeService" | "runtime.v1.ImageService" => {
+        "runtime.v1.RuntimeService" | "runtime.v1.ImageService" if speaks_v1 => {
             format!("unknown method {method} for service {service}")
         }
         _ => format!("unknown service {service}"),

@@ -10,7 +10,7 @@ pub(super) fn sandbox(shared: &Shared, request: &v1::PodSandboxStatusRequest) ->
     let id = &request.pod_sandbox_id;
     shared.look(|world| {
         let sandbox = world.find_sandbox(id).map_err(|none| none.into_status("sandbox", id))?;
-        Ok(Answer::of(&world.sandbox_answer(sandbox)))
+        Ok(Answer::of(&world.sandbox_answer(sandbox, request.verbose)))
     })
 }
 
@@ -18,7 +18,6 @@ pub(super) fn container(shared: &Shared, request: &v1::ContainerStatusRequest) -
     let id = &request.container_id;
     shared.look(|world| {
         let container = world.find_container(id).map_err(|none| none.into_status("container", id))?;
-        let status = Some(world.container_status(container));
-        Ok(Answer::of(&v1::ContainerStatusResponse { status, ..Default::default() }))
+        Ok(Answer::of(&world.container_answer(container, request.verbose)))
     })
 }

@@ -21,6 +21,8 @@ pub struct Container {
     pub(super) message: String,
     /// Its log file; the sandbox's log directory is part of it.
     pub(super) log_path: String,
+    /// The process that it is said to run as; 0 for none.
+    pub(super) pid: u32,
     /// Whether it was told to stop; that is done once.
     pub(super) signalled: bool,
     /// Whether whoever asked for it got the answer.
@@ -49,6 +51,7 @@ impl Container {
             reason: String::new(),
             message: String::new(),
             log_path,
+            pid: 0,
             signalled: false,
             claimed: false,
             entry: OnceCell::new(),
@@ -95,6 +98,12 @@ impl Container {
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         self.exit_code
+    }
+
+    /// The process that a verbose status tells; 0 before it started. By default it is one that no kernel gives out.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// Why it is in this state, as a status call tells it.

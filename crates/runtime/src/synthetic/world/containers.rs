@@ -193,6 +193,17 @@ impl World {
         self.force_state(id, ContainerState::Unknown);
     }
 
+    /// Makes a container say that it runs as this process. No event tells.
+    ///
+    /// # Panics
+    /// If there is no such container.
+    #[track_caller]
+    pub fn set_pid(&mut self, id: &ContainerId, pid: u32) {
+        self.tick();
+        self.change_container(id, |container| container.pid = pid);
+        self.note_container(id, What::Altered, Vec::new());
+    }
+
     /// Puts a container in a state, just so; its times, code and reason stay as they are. No event tells.
     ///
     /// # Panics
@@ -221,9 +232,13 @@ impl World {
     fn set_started(&mut self, id: &ContainerId) {
         self.expect_created(id);
         let now = self.tick();
+        // Above the largest that Linux gives out, so that nobody who looks finds a process of this machine.
+        self.pids_made += 1;
+        let pid = (1 << 22) + self.pids_made;
         self.change_container(id, |container| {
             container.state = ContainerState::Running;
             container.started_at = now;
+            container.pid = pid;
         });
     }
 

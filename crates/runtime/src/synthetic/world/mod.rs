@@ -30,6 +30,7 @@ mod request;
 mod restart;
 mod sandbox;
 mod status;
+mod stir;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -42,6 +43,7 @@ pub use event::{CriEvent, EventKind};
 pub use kubelet::{ContainerSpec, PodSpec};
 pub use restart::Restart;
 pub use sandbox::Sandbox;
+pub use stir::Stir;
 
 use super::profile::{Profile, Quirks};
 use super::seed::Seed;
@@ -70,6 +72,10 @@ pub struct World {
     ids_made: u64,
     /// Sandboxes made, so that each has an address of its own.
     sandboxes_made: u32,
+    /// Processes that containers are said to run as.
+    pids_made: u32,
+    /// Random steps taken, so that each is another one.
+    steps_made: u64,
     /// Lists answered, so that each has an order of its own.
     lists_made: u64,
     sandboxes: BTreeMap<SandboxId, Sandbox>,
@@ -118,6 +124,8 @@ impl World {
             clock: EPOCH,
             ids_made: 0,
             sandboxes_made: 0,
+            pids_made: 0,
+            steps_made: 0,
             lists_made: 0,
             sandboxes: BTreeMap::new(),
             containers: BTreeMap::new(),
@@ -228,6 +236,11 @@ impl World {
     /// The sandboxes of one pod, by id.
     pub fn sandboxes_of(&self, pod: &PodUid) -> impl Iterator<Item = &Sandbox> + use<'_> {
         self.pods.get(pod).into_iter().flatten().map(|id| &self.sandboxes[id])
+    }
+
+    /// The keys of all pods, in no order.
+    pub fn pods(&self) -> impl ExactSizeIterator<Item = &PodUid> {
+        self.pods.keys()
     }
 
     /// The pod that a container belongs to.

@@ -3,6 +3,7 @@
 use rubelet_cri::v1;
 use rubelet_model::{ContainerState, SandboxState};
 
+use super::super::profile::SandboxExtras;
 use super::{Container, Sandbox, World};
 
 pub(super) fn wire_container_state(state: ContainerState) -> i32 {
@@ -45,13 +46,35 @@ impl World {
     }
 
     /// The whole answer about a sandbox.
-    pub(crate) fn sandbox_answer(&self, sandbox: &Sandbox) -> v1::PodSandboxStatusResponse {
+    pub(crate) fn sandbox_answer(&self, sandbox: &Sandbox, verbose: bool) -> v1::PodSandboxStatusResponse {
         let mut answer =
             v1::PodSandboxStatusResponse { status: Some(self.sandbox_status(sandbox)), ..Default::default() };
-        if self.quirks.sandbox_status_has_containers {
+        if verbose || self.quirks.always_verbose {
+            let id = &sandbox.id;
+            answer.info.insert("info".to_owned(), format!(r#"{{"sandboxID":"{id}","pid":0}}"#));
+        }
+        if self.quirks.sandbox_extras != SandboxExtras::None {
             answer.timestamp = self.clock;
+        }
+        if self.quirks.sandbox_extras == SandboxExtras::TimestampAndContainers {
             answer.containers_statuses =
                 self.containers_of(&sandbox.id).map(|container| self.container_status(container)).collect();
+        }
+        answer
+    }
+
+    /// The whole answer about a container.
+    pub(crate) fn container_answer(
+        &self,
+        container: &Container,
+        verbose: bool,
+    ) -> v1::ContainerStatusResponse {
+        let status = Some(self.container_status(container));
+        let mut answer = v1::ContainerStatusResponse { status, ..Default::default() };
+        if verbose {
+            let Container { sandbox, pid, .. } = container;
+            let pid = if container.state == ContainerState::Running { *pid } else { 0 };
+            answer.info.insert("info".to_owned(), format!(r#"{{"sandboxID":"{sandbox}","pid":{pid}}}"#));
         }
         answer
     }
