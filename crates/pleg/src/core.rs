@@ -10,181 +10,26 @@
 //! - *what to publish*: the cache entry first, then its events, then the time as of which everything is known.
 //!   A pod that is not settled is *held*: the global time does not vouch for it, so the others need not wait.
 
+mod config;
+mod protocol;
+mod telling;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use rubelet_model::{ContainerState, PodRef, PodStatus, PodUid, RuntimePod, SandboxState};
+use rubelet_model::{ContainerState, PodStatus, PodUid, RuntimePod, SandboxState};
+
+use telling::Telling;
+
+pub use config::Config;
+pub use protocol::{Effect, Input, Measure};
 
 use crate::clock::{Now, Stamp};
-use crate::event::{EventKind, Exit, PodEvent, Subject, Trigger};
+use crate::event::Trigger;
 use crate::health::{ListFacts, PodFacts};
 use crate::lanes::{LaneLimits, Lanes};
 use crate::observe::{Listing, ObserveError};
-use crate::records::{Change, Inspection, Latest, Record, Snapshot, Trouble};
-
-/// How a PLEG behaves. The defaults are the kubelet's where it has one.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Config {
-    /// From the end of one list of all pods to the start of the next.
-    pub relist_period: Duration,
-    /// Without a successful list for longer than this, the PLEG is not healthy.
-    pub relist_threshold: Duration,
-    /// How many pods are inspected at the same time.
-    pub inspect_limit: usize,
-    /// An inspection that takes longer than this is slow: it no longer counts towards `inspect_limit`.
-    pub slow_after: Duration,
-    /// How many slow inspections may be under way on top of `inspect_limit`.
-    pub slow_limit: usize,
-    /// How many pods are looked at singly; if more are asked for, all pods are listed instead.
-    pub look_limit: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            relist_period: Duration::from_secs(1),
-            relist_threshold: Duration::from_secs(180),
-            inspect_limit: 16,
-            slow_after: Duration::from_secs(1),
-            slow_limit: 64,
-            look_limit: 16,
-        }
-    }
-}
-
-/// What can happen to a PLEG.
-#[derive(Debug)]
-pub enum Input {
-    /// Time has passed.
-    Tick,
-    /// The answer to [`Effect::List`].
-    Listed {
-        /// From the effect.
-        asked: Stamp,
-        /// The answer.
-        answer: Result<Listing, ObserveError>,
-    },
-    /// The answer to [`Effect::Look`].
-    Looked {
-        /// From the effect.
-        pod: PodUid,
-        /// From the effect.
-        asked: Stamp,
-        /// The answer.
-        answer: Result<Listing, ObserveError>,
-    },
-    /// The answer to [`Effect::Inspect`].
-    Inspected {
-        /// From the effect.
-        pod: PodUid,
-        /// From the effect.
-        ticket: u64,
-        /// The answer.
-        answer: Result<PodStatus, ObserveError>,
-    },
-    /// Somebody acted on a pod at that moment and wants it looked at.
-    Nudge {
-        /// Which pod.
-        pod: PodUid,
-        /// When.
-        at: Stamp,
-    },
-    /// The next list must inspect this pod even if it did not change.
-    Reinspect {
-        /// Which pod.
-        pod: PodUid,
-        /// When it was asked for.
-        at: Stamp,
-    },
-    /// Everything under way was given up; no answer will come.
-    Interrupted,
-}
-
-/// What a PLEG wants done, in this order.
-#[derive(Debug)]
-pub enum Effect {
-    /// List all pods.
-    List {
-        /// Goes back with the answer.
-        asked: Stamp,
-    },
-    /// List one pod.
-    Look {
-        /// Which.
-        pod: PodUid,
-        /// Goes back with the answer.
-        asked: Stamp,
-    },
-    /// Inspect one pod.
-    Inspect {
-        /// The pod, as it was listed.
-        snapshot: Arc<Snapshot>,
-        /// Goes back with the answer.
-        ticket: u64,
-    },
-    /// The answer to this inspection is no longer wanted.
-    Abandon {
-        /// Of which pod.
-        pod: PodUid,
-        /// Which inspection.
-        ticket: u64,
-    },
-    /// Put into the cache what an inspection found; `asked` is when its list was asked for.
-    Store {
-        /// Which pod.
-        pod: PodUid,
-        /// What was found.
-        status: Result<Arc<PodStatus>, ObserveError>,
-        /// As of when.
-        asked: Stamp,
-    },
-    /// Take a pod out of the cache.
-    Forget {
-        /// Which pod.
-        pod: PodUid,
-    },
-    /// The global time of the cache does not vouch for this pod, until it is settled.
-    Hold {
-        /// Which pod.
-        pod: PodUid,
-    },
-    /// What the cache says of this pod holds as of `asked`, and the global time vouches for it again.
-    Settle {
-        /// Which pod.
-        pod: PodUid,
-        /// As of when.
-        asked: Stamp,
-    },
-    /// Tell subscribers.
-    Tell(PodEvent),
-    /// What the cache says of every pod that is not held holds as of `asked`.
-    Advance {
-        /// As of when.
-        asked: Stamp,
-    },
-    /// A number for the metrics.
-    Measure(Measure),
-}
-
-/// What is worth counting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// From the start of the last successful list to the start of this one.
-    RelistInterval(Duration),
-    /// A list of all pods, with the inspections that it led to, took this long.
-    Relist(Duration),
-    /// A look at one pod took this long.
-    Look(Duration),
-    /// What the last list counted.
-    Running {
-        /// Pods with a ready sandbox.
-        pods: u64,
-        /// Containers, in the order of [`ContainerState::ALL`].
-        containers: [u64; 4],
-    },
-}
+use crate::records::{Inspection, Latest, Record, Snapshot, Trouble};
 
 #[derive(Debug)]
 enum FullList {
@@ -682,54 +527,6 @@ impl Core {
         self.reconcile(uid, now, out);
     }
 
-    fn tell(
-        &mut self,
-        telling: &Telling<'_>,
-        changes: Vec<Change>,
-        asked_for: bool,
-        now: Now,
-        out: &mut Vec<Effect>,
-    ) {
-        let mut delivered = 0;
-        for Change { subject, kinds } in changes {
-            for &kind in kinds {
-                delivered += usize::from(kind.is_delivered());
-                let exit = (kind == EventKind::ContainerDied).then(|| telling.exit(&subject)).flatten();
-                let event = PodEvent {
-                    seq: self.next_seq(),
-                    kind,
-                    pod: telling.pod.clone(),
-                    exit,
-                    happened_at: telling.happened_at(kind, &subject),
-                    subject: Some(subject.clone()),
-                    seen_at: now.wall,
-                    trigger: telling.trigger,
-                    merged: 1,
-                };
-                out.push(Effect::Tell(event));
-            }
-        }
-        if asked_for && delivered == 0 {
-            let event = PodEvent {
-                seq: self.next_seq(),
-                kind: EventKind::PodSync,
-                pod: telling.pod.clone(),
-                subject: None,
-                exit: None,
-                happened_at: None,
-                seen_at: now.wall,
-                trigger: telling.trigger,
-                merged: 1,
-            };
-            out.push(Effect::Tell(event));
-        }
-    }
-
-    fn next_seq(&mut self) -> u64 {
-        self.last_seq += 1;
-        self.last_seq
-    }
-
     // === rounds ===
 
     fn close_in_round(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
@@ -749,53 +546,6 @@ impl Core {
         if let Some(round) = self.round.take() {
             out.push(Effect::Measure(Measure::Relist(round.started.until(now.stamp))));
         }
-    }
-}
-
-/// What the events of one change have in common.
-struct Telling<'a> {
-    pod: &'a PodRef,
-    trigger: Trigger,
-    status: Option<&'a Arc<PodStatus>>,
-    /// The status before: the last word on what is gone from the new one.
-    before: &'a Option<Arc<PodStatus>>,
-}
-
-impl Telling<'_> {
-    fn statuses(&self) -> impl Iterator<Item = &PodStatus> {
-        self.status.into_iter().chain(self.before).map(Arc::as_ref)
-    }
-
-    fn exit(&self, subject: &Subject) -> Option<Exit> {
-        let Subject::Container { id, .. } = subject else { return None };
-        let container = self
-            .statuses()
-            .filter_map(|status| status.container(id))
-            .find(|container| container.state == ContainerState::Exited)?;
-        Some(Exit {
-            code: container.exit_code,
-            reason: container.reason.clone(),
-            oom_killed: container.is_oom_killed(),
-        })
-    }
-
-    fn happened_at(&self, kind: EventKind, subject: &Subject) -> Option<rubelet_model::UnixNanos> {
-        let at = match (kind, subject) {
-            (EventKind::ContainerStarted, Subject::Container { id, .. }) => {
-                self.statuses().find_map(|status| status.container(id))?.started_at
-            }
-            (EventKind::ContainerDied, Subject::Container { id, .. }) => {
-                self.statuses().find_map(|status| status.container(id))?.finished_at
-            }
-            (EventKind::ContainerStarted, Subject::Sandbox { id, .. }) => {
-                self.statuses().find_map(|status| status.sandbox(id))?.created_at
-            }
-            (EventKind::ContainerDied, Subject::Sandbox { .. })
-            | (EventKind::ContainerRemoved | EventKind::PodSync | EventKind::ContainerChanged, _) => {
-                return None;
-            }
-        };
-        at.is_set().then_some(at)
     }
 }
 

@@ -3,10 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use rubelet_model::{ContainerStatus, ListedContainer, ListedSandbox, SandboxId, SandboxStatus, UnixNanos};
+use rubelet_model::{
+    ContainerStatus, ListedContainer, ListedSandbox, PodRef, SandboxId, SandboxStatus, UnixNanos,
+};
+
+use std::time::Duration;
 
 use super::*;
 use crate::cache::CacheWriter;
+use crate::event::{EventKind, PodEvent};
 use crate::observe::{Call, Failure};
 
 pub(super) use ContainerState::{Created, Exited, Running, Unknown};

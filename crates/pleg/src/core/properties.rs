@@ -8,8 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::harness::{Harness, container, pod, sandbox};
+use std::time::Duration;
+
 use super::*;
 use crate::diff::Seen;
+use crate::event::{EventKind, PodEvent};
 
 const PODS: [&str; 3] = ["A", "B", "C"];
 

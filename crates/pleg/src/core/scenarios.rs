@@ -5,7 +5,10 @@ use EventKind::{ContainerDied as Died, ContainerRemoved as Removed, ContainerSta
 use super::harness::{
     Created, Exited, Harness, NotReady, Ready, Running, Told, Unknown, pod, sandbox, sandboxes, told,
 };
+use std::time::Duration;
+
 use super::*;
+use crate::event::{EventKind, Exit};
 use crate::health::Health;
 
 fn first_view() -> Vec<RuntimePod> {

@@ -1,0 +1,34 @@
+//! How a PLEG behaves.
+
+use std::time::Duration;
+
+/// How a PLEG behaves. The defaults are the kubelet's where it has one.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// From the end of one list of all pods to the start of the next.
+    pub relist_period: Duration,
+    /// Without a successful list for longer than this, the PLEG is not healthy.
+    pub relist_threshold: Duration,
+    /// How many pods are inspected at the same time.
+    pub inspect_limit: usize,
+    /// An inspection that takes longer than this is slow: it no longer counts towards `inspect_limit`.
+    pub slow_after: Duration,
+    /// How many slow inspections may be under way on top of `inspect_limit`.
+    pub slow_limit: usize,
+    /// How many pods are looked at singly; if more are asked for, all pods are listed instead.
+    pub look_limit: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            relist_period: Duration::from_secs(1),
+            relist_threshold: Duration::from_secs(180),
+            inspect_limit: 16,
+            slow_after: Duration::from_secs(1),
+            slow_limit: 64,
+            look_limit: 16,
+        }
+    }
+}

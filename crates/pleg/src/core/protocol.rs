@@ -1,0 +1,143 @@
+//! What goes into the state machine and what comes out of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_model::{PodStatus, PodUid};
+
+use crate::clock::Stamp;
+use crate::event::PodEvent;
+use crate::observe::{Listing, ObserveError};
+use crate::records::Snapshot;
+
+/// What can happen to a PLEG.
+#[derive(Debug)]
+pub enum Input {
+    /// Time has passed.
+    Tick,
+    /// The answer to [`Effect::List`].
+    Listed {
+        /// From the effect.
+        asked: Stamp,
+        /// The answer.
+        answer: Result<Listing, ObserveError>,
+    },
+    /// The answer to [`Effect::Look`].
+    Looked {
+        /// From the effect.
+        pod: PodUid,
+        /// From the effect.
+        asked: Stamp,
+        /// The answer.
+        answer: Result<Listing, ObserveError>,
+    },
+    /// The answer to [`Effect::Inspect`].
+    Inspected {
+        /// From the effect.
+        pod: PodUid,
+        /// From the effect.
+        ticket: u64,
+        /// The answer.
+        answer: Result<PodStatus, ObserveError>,
+    },
+    /// Somebody acted on a pod at that moment and wants it looked at.
+    Nudge {
+        /// Which pod.
+        pod: PodUid,
+        /// When.
+        at: Stamp,
+    },
+    /// The next list must inspect this pod even if it did not change.
+    Reinspect {
+        /// Which pod.
+        pod: PodUid,
+        /// When it was asked for.
+        at: Stamp,
+    },
+    /// Everything under way was given up; no answer will come.
+    Interrupted,
+}
+
+/// What a PLEG wants done, in this order.
+#[derive(Debug)]
+pub enum Effect {
+    /// List all pods.
+    List {
+        /// Goes back with the answer.
+        asked: Stamp,
+    },
+    /// List one pod.
+    Look {
+        /// Which.
+        pod: PodUid,
+        /// Goes back with the answer.
+        asked: Stamp,
+    },
+    /// Inspect one pod.
+    Inspect {
+        /// The pod, as it was listed.
+        snapshot: Arc<Snapshot>,
+        /// Goes back with the answer.
+        ticket: u64,
+    },
+    /// The answer to this inspection is no longer wanted.
+    Abandon {
+        /// Of which pod.
+        pod: PodUid,
+        /// Which inspection.
+        ticket: u64,
+    },
+    /// Put into the cache what an inspection found; `asked` is when its list was asked for.
+    Store {
+        /// Which pod.
+        pod: PodUid,
+        /// What was found.
+        status: Result<Arc<PodStatus>, ObserveError>,
+        /// As of when.
+        asked: Stamp,
+    },
+    /// Take a pod out of the cache.
+    Forget {
+        /// Which pod.
+        pod: PodUid,
+    },
+    /// The global time of the cache does not vouch for this pod, until it is settled.
+    Hold {
+        /// Which pod.
+        pod: PodUid,
+    },
+    /// What the cache says of this pod holds as of `asked`, and the global time vouches for it again.
+    Settle {
+        /// Which pod.
+        pod: PodUid,
+        /// As of when.
+        asked: Stamp,
+    },
+    /// Tell subscribers.
+    Tell(PodEvent),
+    /// What the cache says of every pod that is not held holds as of `asked`.
+    Advance {
+        /// As of when.
+        asked: Stamp,
+    },
+    /// A number for the metrics.
+    Measure(Measure),
+}
+
+/// What is worth counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// From the start of the last successful list to the start of this one.
+    RelistInterval(Duration),
+    /// A list of all pods, with the inspections that it led to, took this long.
+    Relist(Duration),
+    /// A look at one pod took this long.
+    Look(Duration),
+    /// What the last list counted.
+    Running {
+        /// Pods with a ready sandbox.
+        pods: u64,
+        /// Containers, in the order of [`ContainerState::ALL`].
+        containers: [u64; 4],
+    },
+}
