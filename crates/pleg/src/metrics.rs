@@ -139,3 +139,46 @@ impl Metrics {
 fn as_gauge(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_names_are_the_kubelets() {
+        let metrics = Metrics::default();
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        metrics.observe(Measure::Running { pods: 2, containers: [0, 1, 1, 2] });
+        metrics.observe(Measure::Relist(Duration::from_millis(30)));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+        for line in [
+            "kubelet_pleg_relist_duration_seconds_bucket{le=\"0.05\"} 1",
+            "kubelet_pleg_relist_duration_seconds_count 1",
+            "kubelet_pleg_relist_interval_seconds_count 0",
+            "kubelet_pleg_pod_relist_duration_seconds_count 0",
+            "kubelet_pleg_last_seen_seconds 0.0",
+            "kubelet_pleg_discard_events 0",
+            "kubelet_running_pods 2",
+            "kubelet_running_containers{container_state=\"created\"} 0",
+            "kubelet_running_containers{container_state=\"running\"} 1",
+            "kubelet_running_containers{container_state=\"exited\"} 1",
+            "kubelet_running_containers{container_state=\"unknown\"} 2",
+        ] {
+            assert!(text.lines().any(|has| has == line), "{line}\nis not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_state_that_falls_to_zero_says_so() {
+        let metrics = Metrics::default();
+        metrics.observe(Measure::Running { pods: 1, containers: [0, 1, 0, 0] });
+        metrics.observe(Measure::Running { pods: 0, containers: [0, 0, 0, 0] });
+        let running = StateLabel { container_state: "running" };
+        assert_eq!(metrics.running_containers.get_or_create(&running).get(), 0);
+        assert_eq!(metrics.running_pods.get(), 0);
+    }
+}
