@@ -9,7 +9,7 @@ use crate::synthetic::world::EventKind;
 /// Why an event did not reach a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Loss {
-    /// A test asked for it: [`EventFaults::drop`].
+    /// A test asked for it: [`EventFaults::drop`](super::EventFaults::drop).
     Dropped,
     /// A test asked for silence.
     Silenced,
