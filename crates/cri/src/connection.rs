@@ -51,14 +51,25 @@ impl Connection {
         let (stream, greeting) = Greeted::new(stream);
         let tasks = Tasks(CancellationToken::new());
         let guard = tasks.0.clone().drop_guard();
-        let (sender, driver) = http2::Builder::new(tasks.clone())
+        let shaken = http2::Builder::new(tasks.clone())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_frame_size(MAX_FRAME)
             .max_header_list_size(MAX_HEADERS)
             .handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| ConnectError::broken(error, "the handshake failed"))?;
+            .await;
+        let (sender, driver) = match shaken {
+            Ok(shaken) => shaken,
+            // The stream is gone, so the greeting is known: heard or not.
+            Err(error) => {
+                return Err(match greeting.await {
+                    Ok(Greeting::Garbage(bytes)) => ConnectError::garbage(&bytes),
+                    Ok(Greeting::Http2 | Greeting::HungUp) | Err(_) => {
+                        ConnectError::broken(error, "the handshake failed")
+                    }
+                });
+            }
+        };
         hyper::rt::Executor::execute(&tasks, async move {
             if let Err(error) = driver.await {
                 tracing::debug!(epoch, error = %error, "the connection to the runtime broke");
@@ -67,10 +78,7 @@ impl Connection {
         match greeting.await {
             Ok(Greeting::Http2) => {}
             Ok(Greeting::Garbage(bytes)) => {
-                return Err(ConnectError::new(
-                    ErrorKind::NotGrpc,
-                    format!("it began with \"{}\"", bytes.escape_ascii()),
-                ));
+                return Err(ConnectError::garbage(&bytes));
             }
             Ok(Greeting::HungUp) | Err(_) => {
                 return Err(ConnectError::new(
@@ -159,6 +167,11 @@ pub(crate) struct ConnectError {
 }
 
 impl ConnectError {
+    /// What was heard is not HTTP/2.
+    fn garbage(bytes: &[u8]) -> Self {
+        Self::new(ErrorKind::NotGrpc, format!("it began with \"{}\"", bytes.escape_ascii()))
+    }
+
     pub(crate) fn new(kind: ErrorKind, detail: impl Into<Arc<str>>) -> Self {
         Self { kind, detail: detail.into(), source: None }
     }
@@ -170,11 +183,11 @@ impl ConnectError {
     /// The system refused to connect. Only a look at the path tells a plain file from a socket without a listener.
     fn dialling(error: io::Error, path: &Path) -> Self {
         let is_socket = std::fs::metadata(path).ok().map(|found| found.file_type().is_socket());
-        Self {
-            kind: dialling_kind(error.kind(), is_socket),
-            detail: error.to_string().into(),
-            source: Some(Arc::new(error)),
-        }
+        let detail = match error.kind() {
+            io::ErrorKind::WouldBlock => "it accepts no connections, and too many are waiting".into(),
+            _ => error.to_string().into(),
+        };
+        Self { kind: dialling_kind(error.kind(), is_socket), detail, source: Some(Arc::new(error)) }
     }
 }
 
@@ -200,5 +213,29 @@ where
     fn execute(&self, future: F) {
         let token = self.0.clone();
         tokio::spawn(async move { token.run_until_cancelled_owned(future).await });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_says_becomes_what_is_wrong() {
+        use io::ErrorKind as Io;
+        let cases = [
+            (Io::NotFound, None, ErrorKind::NoSocket),
+            (Io::NotADirectory, None, ErrorKind::NoSocket),
+            (Io::PermissionDenied, None, ErrorKind::PermissionDenied),
+            (Io::PermissionDenied, Some(true), ErrorKind::PermissionDenied),
+            (Io::ConnectionRefused, Some(false), ErrorKind::NotASocket),
+            (Io::ConnectionRefused, Some(true), ErrorKind::ConnectionRefused),
+            (Io::ConnectionRefused, None, ErrorKind::ConnectionRefused),
+            (Io::WouldBlock, Some(true), ErrorKind::Unavailable),
+            (Io::ConnectionReset, Some(true), ErrorKind::Unavailable),
+        ];
+        for (said, is_socket, kind) in cases {
+            assert_eq!(dialling_kind(said, is_socket), kind, "{said:?}, socket: {is_socket:?}");
+        }
     }
 }

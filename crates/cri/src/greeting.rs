@@ -90,13 +90,34 @@ impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Greeted<S> {
+impl<S: AsyncRead + Unpin> Greeted<S> {
+    /// A peer that hung up while we wrote may have said something before: that tells more than the broken pipe.
+    fn hear_last_words<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if self.tell.is_some() && matches!(written, Poll::Ready(Err(_))) {
+            let mut bytes = [0; 32];
+            let mut buf = ReadBuf::new(&mut bytes);
+            if let Poll::Ready(Ok(())) = Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
+                // The write has failed already, and its error is the one to return.
+                let _ = self.hear(buf.filled());
+            }
+        }
+        written
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Greeted<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.hear_last_words(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.hear_last_words(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -108,7 +129,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Greeted<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.hear_last_words(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
