@@ -302,6 +302,8 @@ fn kind_of(status: &Status) -> ErrorKind {
         Code::AlreadyExists => ErrorKind::AlreadyExists,
         Code::Unimplemented => ErrorKind::Unimplemented,
         Code::Unavailable => ErrorKind::Unavailable,
+        // containerd before 2.0 says so while it starts.
+        Code::Unknown if status.message().contains("server is not initialized yet") => ErrorKind::Unavailable,
         Code::DeadlineExceeded => ErrorKind::Deadline,
         Code::Cancelled => ErrorKind::Cancelled,
         _ if is_too_large(status) => ErrorKind::TooLarge,

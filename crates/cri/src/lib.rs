@@ -1,4 +1,48 @@
-//! CRI v1, the protocol between a node agent and a container runtime, for Rust programs.
+//! CRI v1, the protocol between a node agent and a container runtime such as containerd or CRI-O, for Rust programs.
+//!
+//! Two clients, [`RuntimeClient`] and [`ImageClient`], with a method for each call of the protocol. They connect when
+//! they are first used and again when the runtime was restarted; every call has a deadline, is counted under the
+//! kubelet's metric names, and fails with an [`Error`] that says which call, what kind of failure, and what to do.
+//!
+//! ```no_run
+//! use rubelet_cri::{ListFilter, Metrics, Options, RuntimeClient};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let endpoint = "unix:///run/containerd/containerd.sock".parse()?;
+//! let client = RuntimeClient::new(endpoint, Options::default(), Metrics::default());
+//! println!("{}", client.version().await?.runtime_name);
+//! let mut events = client.get_container_events().await?; // before the list, so that nothing falls between them
+//! for pod in client.list_pods(&ListFilter::All).await?.pods {
+//!     for container in &pod.containers {
+//!         println!("{} {} {}", pod.pod, container.name, container.state);
+//!     }
+//! }
+//! while let Some(event) = events.next().await {
+//!     let event = event?;
+//!     println!("{} {:?}", event.container_id, event.container_event_type());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Observing
+//!
+//! What a pod lifecycle event generator asks all the time gives values of [`rubelet_model`] rather than messages, and
+//! is made to be asked often:
+//!
+//! - [`RuntimeClient::list_sandboxes`] and [`RuntimeClient::list_containers`] read only what a list view needs, while
+//!   the answer arrives, in whichever way the runtime can send it: streamed, in one piece, or state by state if one
+//!   piece would be too large. [`assemble`] makes pods of them.
+//! - [`RuntimeClient::sandbox_status`] and [`RuntimeClient::container_status`] inspect one thing.
+//! - [`RuntimeClient::get_container_events`] follows what happens.
+//!
+//! A thing that is not understood is not a thing removed: an entry that cannot be decoded is shown in state *unknown*,
+//! or at least counted, and costs no other entry. Every answer says which connection it came over
+//! ([`SandboxList::epoch`]), since a runtime that restarts may not know everything at once.
+//!
+//! # Serving
+//!
+//! [`v1`] has the protocol itself: messages, and traits for servers. [`Listener`] is a socket to serve them on.
 
 pub mod labels;
 

@@ -79,13 +79,19 @@ pub(crate) trait Listed: Lean {
 
 /// Reads a list in whichever way works.
 pub(crate) async fn read<L: Listed>(attempt: &Attempt, filter: ListFilter<'_>) -> Result<L, Status> {
+    match filter {
+        ListFilter::All => all(attempt).await,
+        // The list of one pod is short: asking for a stream first would only cost time.
+        ListFilter::Pod(uid) => match one(attempt, L::request(Some(uid), None), L::default()).await {
+            Err(status) if is_too_large(&status) => by_state(attempt, Some(uid)).await,
+            answer => answer,
+        },
+    }
+}
+
+async fn all<L: Listed>(attempt: &Attempt) -> Result<L, Status> {
     let lesson = L::lesson(&attempt.connection().learned);
-    let pod = match filter {
-        ListFilter::All => None,
-        ListFilter::Pod(uid) => Some(uid),
-    };
-    // The list of one pod is short: asking for a stream first would only cost time.
-    if pod.is_none() && !lesson.no_stream.load(Ordering::Relaxed) {
+    if !lesson.no_stream.load(Ordering::Relaxed) {
         match attempt.list(L::STREAM, L::request(None, None), L::default()).await {
             // An empty stream may mean that nothing is there, or a method that does nothing: see what the other says.
             Ok((list, _)) if !list.holds_nothing() => return Ok(list),
@@ -97,13 +103,17 @@ pub(crate) async fn read<L: Listed>(attempt: &Attempt, filter: ListFilter<'_>) -
         }
     }
     if !lesson.is_too_large() {
-        match one(attempt, L::request(pod, None), L::default()).await {
+        match one(attempt, L::request(None, None), L::default()).await {
             Err(status) if is_too_large(&status) => {
                 *lesson.too_large_until.lock() = Some(Instant::now() + TOO_LARGE_FOR);
             }
             answer => return answer,
         }
     }
+    by_state(attempt, None).await
+}
+
+async fn by_state<L: Listed>(attempt: &Attempt, pod: Option<&PodUid>) -> Result<L, Status> {
     let mut list = L::default();
     for state in L::STATES {
         list = one(attempt, L::request(pod, Some(*state)), list).await?;

@@ -1,14 +1,12 @@
 //! Lists: every way of reading them gives the same, and what a runtime lacks is asked for only once.
 
-mod support;
-
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::support::{Call, Place, Reply, Server};
 use prost::Message as _;
 use rubelet_cri::{Error, ErrorKind, ListFilter, Metrics, Operation, Options, RuntimeClient, labels, v1};
 use rubelet_model::{ContainerState, PodUid, SandboxState};
-use support::{Call, Place, Reply, Server};
 use tonic::{Code, Status};
 
 fn container(id: &str, state: v1::ContainerState) -> v1::Container {
@@ -198,6 +196,37 @@ async fn by_state_where_one_answer_is_too_large_and_that_is_remembered_for_a_whi
     tokio::time::advance(Duration::from_secs(2)).await;
     assert_eq!(ids(&client).await.unwrap(), all);
     assert_eq!(states(&server), [&[None], &BY_STATE[..]].concat(), "it may have become shorter");
+}
+
+#[tokio::test]
+async fn that_the_full_list_is_too_large_says_nothing_about_a_filtered_one() {
+    let place = Place::new();
+    let server = Server::start(&place, |call| match call.decode::<v1::ListContainersRequest>().filter {
+        Some(filter) if !filter.label_selector.is_empty() => Reply::message(&list(&two())),
+        _ => crowded(call),
+    })
+    .await;
+    let client = place.client();
+    client.list_containers(&ListFilter::All).await.unwrap();
+    server.take_methods();
+    assert_eq!(client.list_containers(&ListFilter::Pod(&"u".into())).await.unwrap().len(), 2);
+    assert_eq!(server.take_methods(), ["ListContainers"]);
+}
+
+#[tokio::test]
+async fn a_filtered_list_may_be_too_large_as_well() {
+    let place = Place::new();
+    let _server = Server::start(&place, |call| match call.decode::<v1::ListContainersRequest>().filter {
+        Some(v1::ContainerFilter { state: None, .. }) => too_large(),
+        Some(filter) => {
+            assert_eq!(filter.label_selector[labels::POD_UID], "u");
+            let state = filter.state.unwrap().state();
+            Reply::message(&list(&[container(state.as_str_name(), state)]))
+        }
+        None => Reply::unimplemented(),
+    })
+    .await;
+    assert_eq!(place.client().list_containers(&ListFilter::Pod(&"u".into())).await.unwrap().len(), 4);
 }
 
 #[tokio::test]

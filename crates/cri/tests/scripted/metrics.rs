@@ -1,11 +1,9 @@
 //! Metrics, as a scrape shows them.
 
-mod support;
-
+use crate::support::{Place, Reply, Server};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use rubelet_cri::{ListFilter, Metrics, Operation, Options, RuntimeClient, v1};
-use support::{Place, Reply, Server};
 use tonic::Code;
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,9 @@
 //! Getting to a runtime: what is wrong with a socket is told in so many words, and no failure is final.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Place, Reply, Server};
 use rubelet_cri::{Endpoint, ErrorKind, Metrics, Operation, Options, RuntimeClient, v1};
-use support::{Place, Reply, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 use tokio::time::Instant;
@@ -73,6 +71,36 @@ async fn a_socket_that_nobody_listens_on() {
     let (kind, message) = handshake(&place).await;
     assert_eq!(kind, ErrorKind::ConnectionRefused);
     assert_eq!(message, "version: nobody listens on SOCKET; the runtime has stopped: start it again");
+}
+
+#[tokio::test]
+async fn a_listener_that_accepts_nobody() {
+    let place = Place::new();
+    let socket = tokio::net::UnixSocket::new_stream().unwrap();
+    socket.bind(place.path()).unwrap();
+    let _listener = socket.listen(1).unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = tokio::net::UnixStream::connect(place.path()).await {
+        waiting.push(stream);
+    }
+    let (kind, message) = handshake(&place).await;
+    assert_eq!(kind, ErrorKind::Unavailable);
+    assert!(message.ends_with("it accepts no connections, and too many are waiting"), "{message}");
+}
+
+#[tokio::test]
+async fn a_socket_that_we_may_not_use() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let _listener = UnixListener::bind(place.path()).unwrap();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o000)).unwrap();
+    if tokio::net::UnixStream::connect(place.path()).await.is_ok() {
+        // For root there are no permissions; what the error would be is tested where it is made.
+        return;
+    }
+    let (kind, message) = handshake(&place).await;
+    assert_eq!(kind, ErrorKind::PermissionDenied);
+    assert!(message.contains("no permission to use SOCKET; run as root"), "{message}");
 }
 
 #[tokio::test]
@@ -222,9 +250,9 @@ async fn the_waits_double_up_to_three_seconds_and_there_is_no_last_try() {
         let has_tried = kind == if is_file { ErrorKind::NotASocket } else { ErrorKind::NoSocket };
         if has_tried {
             if is_file {
-                std::fs::remove_file(place.path()).unwrap()
+                std::fs::remove_file(place.path()).unwrap();
             } else {
-                std::fs::write(place.path(), "").unwrap()
+                std::fs::write(place.path(), "").unwrap();
             }
             is_file = !is_file;
         }

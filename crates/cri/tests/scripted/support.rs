@@ -1,13 +1,5 @@
 //! A runtime that follows a script: real gRPC on a real socket, in the process and on the clock of the test.
 
-// Not every test uses all of it.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::allow_attributes,
-    reason = "shared by several tests, each of which uses a part"
-)]
-
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -27,47 +19,47 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Code, Status};
 
 /// A place for a socket, and clients of it.
-pub struct Place {
-    dir: tempfile::TempDir,
-    pub endpoint: Endpoint,
+pub(crate) struct Place {
+    _dir: tempfile::TempDir,
+    pub(crate) endpoint: Endpoint,
 }
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let endpoint = Endpoint::from_path(dir.path().join("cri.sock")).unwrap();
-        Self { dir, endpoint }
+        Self { _dir: dir, endpoint }
     }
 
-    pub fn path(&self) -> &std::path::Path {
+    pub(crate) fn path(&self) -> &std::path::Path {
         self.endpoint.path()
     }
 
-    pub fn client(&self) -> RuntimeClient {
+    pub(crate) fn client(&self) -> RuntimeClient {
         RuntimeClient::new(self.endpoint.clone(), Options::default(), Metrics::default())
     }
 }
 
 /// A call as the runtime sees it.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub(crate) struct Call {
     /// `Service/Method`, for services of CRI v1 only `Method`.
-    pub method: String,
-    pub request: Bytes,
+    pub(crate) method: String,
+    pub(crate) request: Bytes,
     /// The `grpc-timeout` header.
-    pub timeout: Option<String>,
+    pub(crate) timeout: Option<String>,
     /// Which connection it came over, from 1 on.
-    pub connection: usize,
+    pub(crate) connection: usize,
 }
 
 impl Call {
-    pub fn decode<M: prost::Message + Default>(&self) -> M {
+    pub(crate) fn decode<M: prost::Message + Default>(&self) -> M {
         M::decode(self.request.clone()).unwrap()
     }
 }
 
 /// What the runtime does about a call.
-pub enum Reply {
+pub(crate) enum Reply {
     /// One message and success.
     Message(Vec<u8>),
     /// Some messages, and then this.
@@ -85,15 +77,15 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub fn message(message: &impl prost::Message) -> Self {
+    pub(crate) fn message(message: &impl prost::Message) -> Self {
         Self::Message(message.encode_to_vec())
     }
 
-    pub fn fail(code: Code, message: &str) -> Self {
+    pub(crate) fn fail(code: Code, message: &str) -> Self {
         Self::Fail(Status::new(code, message))
     }
 
-    pub fn unimplemented() -> Self {
+    pub(crate) fn unimplemented() -> Self {
         Self::fail(Code::Unimplemented, "unknown method")
     }
 }
@@ -101,13 +93,16 @@ impl Reply {
 type Script = dyn Fn(&Call) -> Reply + Send + Sync;
 
 /// A running runtime; it dies with this value, and its socket and connections with it.
-pub struct Server {
+pub(crate) struct Server {
     calls: Arc<Mutex<Vec<Call>>>,
     task: AbortHandle,
 }
 
 impl Server {
-    pub async fn start(place: &Place, script: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(
+        place: &Place,
+        script: impl Fn(&Call) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = Listener::bind(&place.endpoint).await.unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let task = tokio::spawn(accept(listener, Arc::clone(&calls), Arc::new(script))).abort_handle();
@@ -115,17 +110,17 @@ impl Server {
     }
 
     /// The calls so far.
-    pub fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         self.calls.lock().clone()
     }
 
     /// The methods called since the last time somebody asked.
-    pub fn take_methods(&self) -> Vec<String> {
+    pub(crate) fn take_methods(&self) -> Vec<String> {
         self.calls.lock().drain(..).map(|call| call.method).collect()
     }
 
     /// Ends it, and returns once its socket and its connections are closed.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.task.abort();
         while !self.task.is_finished() {
             tokio::task::yield_now().await;
@@ -170,24 +165,24 @@ async fn answer(
     let path = parts.uri.path().trim_start_matches('/');
     let known = ["runtime.v1.RuntimeService/", "runtime.v1.ImageService/"];
     let method = known.iter().find_map(|service| path.strip_prefix(service)).unwrap_or(path).to_owned();
-    assert_eq!(parts.uri.authority().map(|authority| authority.as_str()), Some("localhost"));
+    assert_eq!(parts.uri.authority().map(http::uri::Authority::as_str), Some("localhost"));
     let request = body.collect().await?.to_bytes().slice(5..);
     let timeout = parts.headers.get("grpc-timeout").map(|timeout| timeout.to_str().unwrap().to_owned());
     let call = Call { method, request, timeout, connection };
     calls.lock().push(call.clone());
     Ok(match script(&call) {
-        Reply::Message(message) => stream(tokio_stream::once(message), Status::ok("")),
-        Reply::Stream(messages, status) => stream(tokio_stream::iter(messages), status),
+        Reply::Message(message) => stream(tokio_stream::once(message), &Status::ok("")),
+        Reply::Stream(messages, status) => stream(tokio_stream::iter(messages), &status),
         Reply::Live(mut messages) => match messages.recv().await {
             Some(first) => {
-                stream(tokio_stream::once(first).chain(ReceiverStream::new(messages)), Status::ok(""))
+                stream(tokio_stream::once(first).chain(ReceiverStream::new(messages)), &Status::ok(""))
             }
-            None => stream(tokio_stream::empty(), Status::ok("")),
+            None => stream(tokio_stream::empty(), &Status::ok("")),
         },
-        Reply::Nothing => stream(tokio_stream::empty(), Status::ok("")),
+        Reply::Nothing => stream(tokio_stream::empty(), &Status::ok("")),
         Reply::Hang => std::future::pending().await,
         Reply::Fail(status) => {
-            let mut response = stream(tokio_stream::empty(), Status::ok("")).map(|_| BoxBody::default());
+            let mut response = stream(tokio_stream::empty(), &Status::ok("")).map(|_| BoxBody::default());
             status.add_header(response.headers_mut()).unwrap();
             response
         }
@@ -199,7 +194,7 @@ async fn answer(
     })
 }
 
-fn stream(messages: impl Stream<Item = Vec<u8>> + Send + Sync + 'static, status: Status) -> Answer {
+fn stream(messages: impl Stream<Item = Vec<u8>> + Send + Sync + 'static, status: &Status) -> Answer {
     let mut trailers = HeaderMap::new();
     status.add_header(&mut trailers).unwrap();
     let frames = messages

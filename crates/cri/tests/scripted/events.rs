@@ -1,11 +1,9 @@
 //! The stream of events.
 
-mod support;
-
+use crate::support::{Place, Reply, Server};
 use parking_lot::Mutex;
 use prost::Message as _;
 use rubelet_cri::{ErrorKind, ListFilter, Operation, v1};
-use support::{Place, Reply, Server};
 use tokio::sync::mpsc;
 use tonic::{Code, Status};
 

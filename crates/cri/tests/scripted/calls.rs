@@ -1,12 +1,10 @@
 //! Calls: what is asked, how long it may take, and what answers mean.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Place, Reply, Server};
 use rubelet_cri::{Error, ErrorKind, Operation, RuntimeClient, v1};
 use rubelet_model::{ContainerId, ContainerState, SandboxId};
-use support::{Place, Reply, Server};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -33,7 +31,7 @@ async fn make(client: &RuntimeClient, operation: Operation, own: Duration) -> Re
         Operation::PodSandboxStatus => drop(client.sandbox_status(s).await?),
         Operation::ListPodSandbox => drop(client.describe_sandboxes(None).await?),
         Operation::UpdatePodSandboxResources => {
-            client.update_pod_sandbox_resources(Default::default()).await?
+            client.update_pod_sandbox_resources(Default::default()).await?;
         }
         Operation::PortForward => drop(client.port_forward(s, &[80]).await?),
         Operation::CreateContainer => {
@@ -147,6 +145,14 @@ async fn codes_become_kinds() {
         assert_eq!(error.is_not_found(), code == Code::NotFound);
         assert_eq!(error.is_unimplemented(), code == Code::Unimplemented);
     }
+}
+
+#[tokio::test]
+async fn a_containerd_that_starts_is_not_available_yet() {
+    let place = Place::new();
+    let _server =
+        Server::start(&place, |_| Reply::fail(Code::Unknown, "server is not initialized yet")).await;
+    assert!(place.client().status(false).await.unwrap_err().is_unavailable());
 }
 
 #[tokio::test]

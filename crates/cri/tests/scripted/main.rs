@@ -1,0 +1,8 @@
+//! The clients against a runtime that follows a script.
+
+mod calls;
+mod connecting;
+mod events;
+mod listing;
+mod metrics;
+mod support;
