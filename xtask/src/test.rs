@@ -8,6 +8,9 @@ use rubelet_testbed::requirement::Demand;
 use crate::run::run as foreground;
 use crate::{machine, prepare, sweep};
 
+/// How many random cases a property is tried with. Its own default is a few hundred.
+const RANDOM_CASES: &str = "PROPTEST_CASES";
+
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -30,6 +33,9 @@ fn cargo_test(args: &Args) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["test", "--workspace", "--all-features"]);
+    if std::env::var_os(RANDOM_CASES).is_none() {
+        command.env(RANDOM_CASES, "2000");
+    }
     if Demand::from_env() != Demand::Lenient {
         command.arg("--locked");
     }
