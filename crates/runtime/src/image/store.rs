@@ -6,6 +6,7 @@
 //! <dir>/layers/<hex>/fs   one unpacked layer by diff id; layer.json beside it has its size
 //! <dir>/leases/<key>.json who uses what
 //! <dir>/staging/…         work in progress, each directory locked by its owner; what nobody locks is rubbish
+//! <dir>/downloads/…       blobs on their way from a registry, continued by the next pull that wants them
 //! ```
 //!
 //! A layer enters `layers/` by rename, complete and synced, and leaves it by rename into `staging/`. So a
@@ -26,6 +27,7 @@ use super::index::{self, Found, Index};
 use super::lease::{self, Lease};
 use super::marks::Marks;
 use super::name::{ImageName, NameError, Selector};
+use super::pull;
 use super::record::{Content, Image};
 use super::staging;
 
@@ -47,6 +49,7 @@ pub(crate) struct Paths {
     pub(crate) layers: PathBuf,
     pub(crate) leases: PathBuf,
     pub(crate) staging: PathBuf,
+    pub(crate) downloads: PathBuf,
 }
 
 /// What a removal did.
@@ -174,9 +177,10 @@ impl ImageStore {
             layers: root.join("layers"),
             leases: root.join("leases"),
             staging: root.join("staging"),
+            downloads: root.join("downloads"),
             root,
         };
-        for dir in [&paths.root, &paths.layers, &paths.leases, &paths.staging] {
+        for dir in [&paths.root, &paths.layers, &paths.leases, &paths.staging, &paths.downloads] {
             files::create_private_dir(dir).map_err(StoreError::io("cannot create", dir))?;
         }
         let store = Self { paths: Arc::new(paths) };
@@ -190,6 +194,7 @@ impl ImageStore {
         for path in rubbish {
             files::remove_tree(&path).map_err(StoreError::io("cannot sweep", &path))?;
         }
+        pull::sweep(&store)?;
         Ok(store)
     }
 

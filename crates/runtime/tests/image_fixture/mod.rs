@@ -1,6 +1,8 @@
 //! Images built in memory, and written as every kind of archive.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod registry;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

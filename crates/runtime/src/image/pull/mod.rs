@@ -1,0 +1,362 @@
+//! Images from a registry.
+//!
+//! Layers are fetched side by side, each continued after an interruption, and unpacked as they arrive. What is
+//! verified is what was asked for: the manifest by its digest where the name has one, the configuration and the layers
+//! by the digests in the manifest, the unpacked layers by those in the configuration.
+
+mod auth;
+mod download;
+mod registry;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
+
+use super::digest::Digest;
+use super::host;
+use super::ingest::{Ingest, IngestError, NewImage, read_config};
+use super::limits::Limits;
+use super::manifest::{Document, ImageManifest, ManifestError};
+use super::name::ImageName;
+use super::platform::Platform;
+use super::progress::{Event, Progress};
+use super::record::Image;
+use super::store::{ImageStore, StoreError};
+pub use auth::{Auth, AuthError};
+pub(crate) use download::sweep;
+use download::{Download, Wanted};
+use registry::Registry;
+
+/// Configurations are small; what is not is none.
+const MAX_CONFIG: u64 = 8 << 20;
+/// Indexes that list indexes.
+const MAX_NESTING: usize = 4;
+const MAX_LAYERS: usize = 1000;
+
+/// How to pull an image.
+#[derive(Clone, Debug)]
+pub struct PullOptions {
+    /// Who we are.
+    pub auth: Auth,
+    /// Registries besides loopback that speak plain HTTP, as they stand in image names: `registry.lan:5000`.
+    pub http_registries: Vec<String>,
+    /// How many layers arrive at a time.
+    pub parallel: usize,
+    /// How long nothing may arrive before the connection is given up and made anew.
+    pub stall_timeout: Duration,
+    /// How long to wait before the first new attempt; each further one waits twice as long.
+    pub retry_pause: Duration,
+    /// What the image may ask for.
+    pub limits: Limits,
+}
+
+impl Default for PullOptions {
+    fn default() -> Self {
+        Self {
+            auth: Auth::Anonymous,
+            http_registries: Vec::new(),
+            parallel: 3,
+            stall_timeout: Duration::from_secs(60),
+            retry_pause: Duration::from_millis(500),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why an image was not pulled. The store is as it was, but for parts of layers that the next attempt continues.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot pull {image}: {reason}")]
+pub struct PullError {
+    /// The image.
+    pub image: ImageName,
+    /// What is wrong.
+    #[source]
+    pub reason: PullReason,
+}
+
+/// Why an image was not pulled.
+#[derive(Debug, thiserror::Error)]
+pub enum PullReason {
+    /// No such repository, tag or digest.
+    #[error("the registry has no such image: check the name and the tag")]
+    NotFound,
+    /// Credentials are missing or wrong.
+    #[error("the registry does not let us: the image does not exist, or credentials are missing or wrong")]
+    Unauthorized,
+    /// No connection.
+    #[error("the registry cannot be reached: {0}")]
+    Unreachable(#[source] io::Error),
+    /// A connection that broke.
+    #[error("the transfer was interrupted: {0}")]
+    Interrupted(#[source] io::Error),
+    /// A connection that went silent.
+    #[error("nothing has arrived for {} seconds", .0.as_secs())]
+    Stalled(Duration),
+    /// The registry asks for patience.
+    #[error("the registry is busy: {0}")]
+    Busy(String),
+    /// The registry says no, for a reason of its own.
+    #[error("the registry refuses: {0}")]
+    Refused(String),
+    /// A manifest or index that cannot be used.
+    #[error("its manifest cannot be used: {0}")]
+    Manifest(#[from] ManifestError),
+    /// Not built for this machine.
+    #[error("there is no variant for {wanted}, only for {}", list(.offered))]
+    NoVariant {
+        /// This machine.
+        wanted: Platform,
+        /// What there is.
+        offered: Vec<Platform>,
+    },
+    /// Indexes in indexes, or more layers than anybody has.
+    #[error("its manifest is nested too deep or lists too much")]
+    Unreasonable,
+    /// Not what was asked for.
+    #[error("the registry sent {found} for {wanted}")]
+    Digest {
+        /// The digest that was asked for.
+        wanted: Digest,
+        /// The digest of what came.
+        found: Digest,
+    },
+    /// More than was announced, or than makes sense.
+    #[error("{digest} is larger than {limit} bytes")]
+    TooLarge {
+        /// The blob.
+        digest: Digest,
+        /// The limit.
+        limit: u64,
+    },
+    /// The disk is nearly full.
+    #[error("{missing} bytes are to come, and only {free} are free on the disk")]
+    NoSpace {
+        /// What is to come.
+        missing: u64,
+        /// What is free.
+        free: u64,
+    },
+    /// A configuration or layer that was refused.
+    #[error(transparent)]
+    Ingest(#[from] IngestError),
+    /// A task of ours died.
+    #[error("a task of the pull failed: {0}")]
+    Task(#[from] JoinError),
+}
+
+impl From<StoreError> for PullReason {
+    fn from(error: StoreError) -> Self {
+        Self::Ingest(error.into())
+    }
+}
+
+impl PullReason {
+    /// Whether trying again, unchanged, may help.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Interrupted(_) | Self::Stalled(_) | Self::Busy(_))
+    }
+}
+
+fn list(platforms: &[Platform]) -> String {
+    let list: Vec<String> = platforms.iter().map(ToString::to_string).collect();
+    list.join(", ")
+}
+
+impl ImageStore {
+    /// Pulls an image into the store, or what is missing of it. Cancelled by dropping the future.
+    pub async fn pull(
+        &self,
+        name: &ImageName,
+        options: &PullOptions,
+        progress: &Progress,
+    ) -> Result<Image, PullError> {
+        if host::is_named_by(name) {
+            return Ok(host::image());
+        }
+        pull(self, name, options, progress).await.map_err(|reason| PullError { image: name.clone(), reason })
+    }
+}
+
+async fn pull(
+    store: &ImageStore,
+    name: &ImageName,
+    options: &PullOptions,
+    progress: &Progress,
+) -> Result<Image, PullReason> {
+    let ingest = {
+        let (store, limits) = (store.clone(), options.limits.clone());
+        tokio::task::spawn_blocking(move || {
+            sweep(&store)?;
+            Ingest::begin(&store, &limits)
+        })
+        .await??
+    };
+    let registry = Registry::new(name, options)?;
+    registry.log_in().await?;
+    let Found { top, own, manifest } = find(&registry).await?;
+    let json = registry.document(&manifest.config.digest, MAX_CONFIG).await?;
+    let (id, config) = read_config(&json, Some(&manifest.config.digest), manifest.layers.len())?;
+
+    progress.tell(Event::Layers(
+        manifest.layers.iter().map(|layer| (layer.digest.clone(), layer.size)).collect(),
+    ));
+    let permits = Arc::new(Semaphore::new(options.parallel.max(1)));
+    let mut tasks = JoinSet::new();
+    let mut seen = BTreeSet::new();
+    for (layer, diff_id) in manifest.layers.iter().zip(&config.diff_ids) {
+        // The same layer may be listed twice.
+        if !seen.insert(diff_id.clone()) {
+            continue;
+        }
+        let job = Job {
+            ingest: ingest.clone(),
+            store: store.clone(),
+            registry: registry.clone(),
+            wanted: Wanted { digest: layer.digest.clone(), size: layer.size },
+            diff_id: diff_id.clone(),
+            options: options.clone(),
+            progress: progress.clone(),
+        };
+        let permits = Arc::clone(&permits);
+        tasks.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            job.run().await
+        });
+    }
+    let mut blobs = Vec::new();
+    while let Some(result) = tasks.join_next().await {
+        // The first failure ends the others, by dropping the set.
+        blobs.extend(result??);
+    }
+    let digests = BTreeSet::from([top, own]);
+    let image = NewImage {
+        id,
+        config,
+        tags: name.tag().map(|_| name.clone()).into_iter().collect(),
+        digests: digests.into_iter().map(|digest| name.at_digest(digest)).collect(),
+    };
+    let mut images = tokio::task::spawn_blocking(move || {
+        let images = ingest.commit(vec![image])?;
+        download::remove(&blobs);
+        Ok::<_, StoreError>(images)
+    })
+    .await??;
+    Ok(images.remove(0))
+}
+
+/// The manifest for this machine.
+struct Found {
+    /// The digest that the name stands for, which may be an index's.
+    top: Digest,
+    /// The manifest's own.
+    own: Digest,
+    manifest: ImageManifest,
+}
+
+async fn find(registry: &Registry) -> Result<Found, PullReason> {
+    let machine = Platform::host();
+    let (top, mut bytes) = registry.manifest(None).await?;
+    let mut own = top.clone();
+    for _ in 0..MAX_NESTING {
+        match Document::parse(&bytes)? {
+            Document::Image(manifest) if manifest.layers.len() > MAX_LAYERS => {
+                return Err(PullReason::Unreasonable);
+            }
+            Document::Image(manifest) => return Ok(Found { top, own, manifest }),
+            Document::Index(index) => {
+                let entries: Vec<_> =
+                    index.manifests.into_iter().filter(|entry| !entry.is_attestation()).collect();
+                let Some(entry) = machine.choose(&entries, |entry| entry.platform.as_ref()) else {
+                    let offered = entries.into_iter().filter_map(|entry| entry.platform).collect();
+                    return Err(PullReason::NoVariant { wanted: machine, offered });
+                };
+                (own, bytes) = registry.manifest(Some(&entry.digest)).await?;
+            }
+        }
+    }
+    Err(PullReason::Unreasonable)
+}
+
+/// One layer: fetched, then unpacked.
+struct Job {
+    ingest: Ingest,
+    store: ImageStore,
+    registry: Registry,
+    wanted: Wanted,
+    diff_id: Digest,
+    options: PullOptions,
+    progress: Progress,
+}
+
+impl Job {
+    /// The downloaded blob's path, or nothing if the layer was there.
+    async fn run(self) -> Result<Option<PathBuf>, PullReason> {
+        let mut second_try = false;
+        loop {
+            if self.is_present().await? {
+                self.progress.tell(Event::Present(self.wanted.digest.clone()));
+                return Ok(None);
+            }
+            let download =
+                download::fetch(&self.store, &self.registry, &self.wanted, &self.options, &self.progress)
+                    .await?;
+            // While we waited for another pull of this layer, it may have come to an end.
+            if self.is_present().await? {
+                self.progress.tell(Event::Present(self.wanted.digest.clone()));
+                return Ok(Some(download.path().to_owned()));
+            }
+            self.progress.tell(Event::Unpacking(self.wanted.digest.clone()));
+            let (result, download) = self.unpack(download).await?;
+            match result {
+                Ok(()) => {
+                    self.progress.tell(Event::Unpacked(self.wanted.digest.clone()));
+                    return Ok(Some(download.path().to_owned()));
+                }
+                Err(error) => {
+                    // Bad bytes may come from an earlier attempt that was continued: once more, from the beginning.
+                    let damaged = matches!(error, IngestError::Digest { what: "a layer's blob", .. });
+                    let path = download.path().to_owned();
+                    download.discard().map_err(StoreError::io("cannot empty", &path))?;
+                    if second_try || !damaged {
+                        return Err(error.into());
+                    }
+                    second_try = true;
+                    let reason = error.to_string();
+                    self.progress.tell(Event::Retrying { layer: self.wanted.digest.clone(), reason });
+                }
+            }
+        }
+    }
+
+    async fn is_present(&self) -> Result<bool, PullReason> {
+        let (ingest, diff_id) = (self.ingest.clone(), self.diff_id.clone());
+        Ok(tokio::task::spawn_blocking(move || ingest.has(&diff_id)).await??)
+    }
+
+    async fn unpack(&self, download: Download) -> Result<(Result<(), IngestError>, Download), PullReason> {
+        let (ingest, wanted, diff_id) =
+            (self.ingest.clone(), self.wanted.digest.clone(), self.diff_id.clone());
+        Ok(tokio::task::spawn_blocking(move || {
+            let result = rewound(&download).and_then(|blob| ingest.unpack(blob, Some(&wanted), &diff_id));
+            (result, download)
+        })
+        .await?)
+    }
+}
+
+/// The blob from its beginning, without moving the descriptor that writes to its end.
+fn rewound(download: &Download) -> Result<impl io::Read, IngestError> {
+    let fd = download.file.as_fd().try_clone_to_owned();
+    let file = fd.map(std::fs::File::from).and_then(|mut file| {
+        io::Seek::seek(&mut file, io::SeekFrom::Start(0))?;
+        Ok(io::BufReader::with_capacity(128 * 1024, file))
+    });
+    file.map_err(|error| StoreError::io("cannot read", download.path())(error).into())
+}
