@@ -116,6 +116,12 @@ impl Error {
         &self.0.detail
     }
 
+    /// What went wrong, and what to do about it where we know: the error without the name of the call.
+    #[must_use]
+    pub fn explanation(&self) -> impl fmt::Display {
+        Explanation(&self.0)
+    }
+
     /// Whether the runtime does not know the thing that was asked for.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
@@ -179,9 +185,17 @@ impl Error {
 impl fmt::Display for Error {
     /// One line: the call, what went wrong, and what to do about it where we know.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { operation, kind, endpoint, detail, .. } = &*self.0;
+        write!(f, "{}: {}", self.operation(), self.explanation())
+    }
+}
+
+/// See [`Error::explanation`].
+struct Explanation<'a>(&'a Inner);
+
+impl fmt::Display for Explanation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, endpoint, detail, .. } = self.0;
         let path = endpoint.path().display();
-        write!(f, "{operation}: ")?;
         match kind {
             ErrorKind::NoSocket => {
                 write!(f, "there is no socket at {path}; is the runtime running, and is this its endpoint?")

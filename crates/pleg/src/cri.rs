@@ -88,7 +88,6 @@ fn failed(call: Call, target: Option<&str>, error: &Error) -> ObserveError {
         _ if error.is_unavailable() => Failure::Unavailable,
         _ => Failure::Refused,
     };
-    let text = error.to_string();
-    let message = text.strip_prefix(&format!("{}: ", error.operation())).unwrap_or(&text);
+    let message = error.explanation().to_string();
     ObserveError { call, target: target.map(Into::into), failure, message: message.into() }
 }

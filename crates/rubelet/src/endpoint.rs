@@ -35,7 +35,7 @@ pub(crate) struct Found {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotFound {
     /// The one that we were told to use.
-    #[error("{0}")]
+    #[error("{}", .0.explanation())]
     Named(Error),
     /// None of the known ones.
     #[error("no container runtime answers; give its socket with --runtime-endpoint\n{0}")]
@@ -59,7 +59,7 @@ impl fmt::Display for Tried {
             if number > 0 {
                 writeln!(f)?;
             }
-            write!(f, "{error}")?;
+            write!(f, "{}", error.explanation())?;
         }
         Ok(())
     }
