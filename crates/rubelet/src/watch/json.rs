@@ -1,7 +1,7 @@
 //! What is printed for programs: one JSON object a line, each with a `type`.
 
 use jiff::Timestamp;
-use pleg::{PodEvent, StuckPod, Subject, Trigger};
+use pleg::{CallReport, PodEvent, StuckPod, Subject, Trigger};
 use rubelet_model::{ContainerState, ContainerStatus, PodRef, PodStatus, SandboxState, UnixNanos};
 use serde::Serialize;
 
@@ -18,6 +18,8 @@ pub(super) fn line(item: &Item<'_>) -> String {
             Object::RuntimeBack { after_seconds: Some(after.as_secs_f64()) }
         }
         Item::Note(Note::Reconnected) => Object::RuntimeBack { after_seconds: None },
+        Item::Note(Note::ListHangs(call)) => Object::ListHangs(call),
+        Item::Note(Note::ListAnswers { after }) => Object::ListAnswers { after_seconds: after.as_secs_f64() },
         Item::Note(Note::PodStuck(stuck)) => Object::PodStuck(stuck),
         Item::Note(Note::PodUnstuck { pod, after }) => {
             Object::PodUnstuck { pod, after_seconds: after.as_secs_f64() }
@@ -34,6 +36,8 @@ enum Object<'a> {
     Event(Event<'a>),
     RuntimeLost { reason: &'a str },
     RuntimeBack { after_seconds: Option<f64> },
+    ListHangs(&'a CallReport),
+    ListAnswers { after_seconds: f64 },
     PodStuck(&'a StuckPod),
     PodUnstuck { pod: &'a PodRef, after_seconds: f64 },
 }

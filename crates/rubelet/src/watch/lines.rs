@@ -78,11 +78,13 @@ fn event(event: &PodEvent, zone: &TimeZone) -> String {
         Some(Subject::Sandbox { .. }) => "(sandbox)".to_owned(),
         None => "-".to_owned(),
     };
+    let has_more = event.exit.is_some() || event.merged > 1;
     let mut line = format!(
-        "{DIM}{}{DIM:#}  {BOLD}{}{BOLD:#}  {subject}  {style}{}{style:#}",
+        "{DIM}{}{DIM:#}  {BOLD}{:<24}{BOLD:#}  {subject:<12}  {style}{:<width$}{style:#}",
         time(event.seen_at, zone),
         clean(&event.pod.to_string()),
         event.kind,
+        width = if has_more { EventKind::ContainerRemoved.as_str().len() } else { 0 },
     );
     if let Some(exited) = &event.exit {
         let _ = write!(line, "  {style}exit {}{style:#}", exit(exited.code, &exited.reason));
@@ -104,6 +106,15 @@ fn note(note: &Note) -> String {
         Note::Reconnected => {
             format!("{YELLOW}the connection to the runtime was made anew; it may have restarted{YELLOW:#}")
         }
+        Note::ListHangs(call) => format!(
+            "{YELLOW}the runtime does not answer {}, asked {} ago; nothing is seen until it does{YELLOW:#}",
+            call.call,
+            GoDuration(rounded(call.age))
+        ),
+        Note::ListAnswers { after } => format!(
+            "{GREEN}the runtime answers again, after more than {}{GREEN:#}",
+            GoDuration(rounded(*after))
+        ),
         Note::PodStuck(stuck) => format!("{YELLOW}{}{YELLOW:#}", clean(&stuck.to_string())),
         Note::PodUnstuck { pod, after } => format!(
             "{GREEN}pod {} answers again after {}{GREEN:#}",
@@ -175,7 +186,7 @@ mod tests {
         }
         assert_eq!(
             line(&died(137, "OOMKilled")),
-            "22:13:20.123  default/web-0  nginx  ContainerDied  exit 137 OOMKilled"
+            "22:13:20.123  default/web-0             nginx         ContainerDied     exit 137 OOMKilled"
         );
         let started = PodEvent {
             kind: EventKind::ContainerStarted,
@@ -183,10 +194,13 @@ mod tests {
             subject: Some(Subject::Sandbox { id: "s".into(), attempt: 0 }),
             ..died(0, "")
         };
-        assert_eq!(line(&started), "22:13:20.123  default/web-0  (sandbox)  ContainerStarted");
+        assert_eq!(line(&started), "22:13:20.123  default/web-0             (sandbox)     ContainerStarted");
         let merged =
             PodEvent { kind: EventKind::PodSync, exit: None, subject: None, merged: 12, ..died(0, "") };
-        assert_eq!(line(&merged), "22:13:20.123  default/web-0  -  PodSync  (stands for 12 events)");
+        assert_eq!(
+            line(&merged),
+            "22:13:20.123  default/web-0             -             PodSync           (stands for 12 events)"
+        );
     }
 
     #[test]

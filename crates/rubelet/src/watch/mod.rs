@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::cri::CriObserver;
-use pleg::{Config, Handle, Metrics, Pleg, PodEvent, Reach, StuckPod, Subscription};
+use pleg::{CallReport, Config, Handle, Metrics, Pleg, PodEvent, Reach, StuckPod, Subscription};
 use rubelet_model::{PodStatus, PodUid};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch::Receiver;
@@ -64,7 +64,15 @@ enum Note {
         pod: rubelet_model::PodRef,
         after: Duration,
     },
+    /// The list of all pods waits for an answer: nothing can be seen until it comes.
+    ListHangs(CallReport),
+    ListAnswers {
+        after: Duration,
+    },
 }
+
+/// A list that has not answered for so long is worth a remark.
+const LIST_HANGS_AFTER: Duration = Duration::from_secs(3);
 
 /// A watch on one runtime.
 pub(crate) struct Watch {
@@ -131,7 +139,13 @@ impl Screen {
             Item::Event(event) => self.filter.shows(event),
             Item::Note(Note::PodStuck(stuck)) => self.filter.shows_pod(&stuck.pod),
             Item::Note(Note::PodUnstuck { pod, .. }) => self.filter.shows_pod(pod),
-            Item::Note(Note::RuntimeLost { .. } | Note::RuntimeBack { .. } | Note::Reconnected)
+            Item::Note(
+                Note::RuntimeLost { .. }
+                | Note::RuntimeBack { .. }
+                | Note::Reconnected
+                | Note::ListHangs(_)
+                | Note::ListAnswers { .. },
+            )
             | Item::Watching { .. } => true,
         };
         if !is_shown {
@@ -156,6 +170,8 @@ struct Following<'a> {
     epoch: Option<u64>,
     lost_since: Option<Instant>,
     stuck: BTreeMap<PodUid, StuckPod>,
+    /// The call that a hung list waits for, once that has been said.
+    hung_list: Option<CallReport>,
 }
 
 impl<'a> Following<'a> {
@@ -168,18 +184,21 @@ impl<'a> Following<'a> {
             epoch: None,
             lost_since: None,
             stuck: BTreeMap::new(),
+            hung_list: None,
         }
     }
 
     /// Never ends by itself.
     async fn run(mut self, screen: &mut Screen) -> Result<std::convert::Infallible, Stopped> {
         self.show_what_is_there(screen).await?;
+        let mut look_after_calls = tokio::time::interval(LIST_HANGS_AFTER);
         loop {
             tokio::select! {
                 biased;
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
                 Some(event) = self.events.next() => screen.show(&Item::Event(&event)).await?,
-                Ok(()) = self.relists.changed() => self.note_stuck_pods(screen).await?,
+                Ok(()) = self.relists.changed() => self.note_calls(screen).await?,
+                _ = look_after_calls.tick() => self.note_calls(screen).await?,
             }
         }
     }
@@ -187,10 +206,12 @@ impl<'a> Following<'a> {
     /// Waits for the first good relist and shows the pods that it found, in place of the events that led there.
     async fn show_what_is_there(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
         let cache = self.handle.cache();
+        let mut look_after_calls = tokio::time::interval(LIST_HANGS_AFTER);
         while cache.as_of().is_none() {
             tokio::select! {
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
                 Ok(()) = self.relists.changed() => {}
+                _ = look_after_calls.tick() => self.note_calls(screen).await?,
             }
         }
         if self.relists.borrow_and_update().eq(&0) {
@@ -205,7 +226,7 @@ impl<'a> Following<'a> {
             screen.show(&Item::Pod(status)).await?;
         }
         self.note_reach(screen).await?;
-        self.note_stuck_pods(screen).await
+        self.note_calls(screen).await
     }
 
     async fn note_reach(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
@@ -233,12 +254,18 @@ impl<'a> Following<'a> {
         }
     }
 
-    /// Names the pods that have become stuck, and those that no longer are.
-    async fn note_stuck_pods(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
-        self.relists.mark_unchanged();
-        let now: BTreeMap<PodUid, StuckPod> =
-            self.handle.health().stuck_pods.into_iter().map(|stuck| (stuck.pod.uid.clone(), stuck)).collect();
-        let before = std::mem::replace(&mut self.stuck, now);
+    /// Names the calls that have begun to hang or fail, and those that no longer do.
+    async fn note_calls(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+        let health = self.handle.health();
+        let hung_list = health.list_call.filter(|call| call.age >= LIST_HANGS_AFTER);
+        let stuck = health.stuck_pods.into_iter().map(|stuck| (stuck.pod.uid.clone(), stuck)).collect();
+
+        match (std::mem::replace(&mut self.hung_list, hung_list), &self.hung_list) {
+            (None, Some(call)) => screen.show(&Item::Note(Note::ListHangs(call.clone()))).await?,
+            (Some(call), None) => screen.show(&Item::Note(Note::ListAnswers { after: call.age })).await?,
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        let before: BTreeMap<PodUid, StuckPod> = std::mem::replace(&mut self.stuck, stuck);
         for (uid, stuck) in &self.stuck {
             if !before.contains_key(uid) {
                 screen.show(&Item::Note(Note::PodStuck(stuck.clone()))).await?;

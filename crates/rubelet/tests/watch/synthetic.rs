@@ -112,6 +112,20 @@ async fn a_pod_whose_status_hangs_is_named() {
 }
 
 #[tokio::test]
+async fn a_list_that_hangs_is_said() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd16).serve(dir.path().join("s")).await.expect("served");
+    runtime.world(|world| world.add_pod(PodSpec::new("shop", "web")));
+    let mut watching = Watching::start(&runtime.endpoint(), &[]);
+    watching.pod("web").await;
+    let fault = runtime.faults().on(Op::ListContainers).hang();
+    let hangs = watching.wait_for("the list that hangs", |object| object["type"] == "listHangs").await;
+    assert_eq!(hangs["call"], "list_containers");
+    fault.release();
+    watching.wait_for("its end", |object| object["type"] == "listAnswers").await;
+}
+
+#[tokio::test]
 async fn ctrl_c_ends_it_even_when_nobody_reads_its_output() {
     let dir = tempfile::tempdir().expect("a folder");
     let runtime = SyntheticRuntime::new(Profile::Ctd16).serve(dir.path().join("s")).await.expect("served");
