@@ -20,7 +20,7 @@ const BOLD: Style = Style::new().bold();
 pub(super) fn line(item: &Item<'_>) -> String {
     match item {
         Item::Watching { runtime, endpoint, was_searched } => {
-            let how = if *was_searched { " (found; --runtime-endpoint chooses another)" } else { "" };
+            let how = if *was_searched { " (found)" } else { "" };
             format!("{DIM}watching {} at {endpoint}{how}{DIM:#}", clean(runtime))
         }
         Item::Pod(status) => pod(status),
