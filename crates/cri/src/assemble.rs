@@ -1,9 +1,9 @@
 //! Puts the entries of two lists together into pods, without losing one.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use rubelet_model::{ContainerId, ListedContainer, ListedSandbox, PodRef, PodUid, RuntimePod, SandboxId};
 
 use crate::listing::{ContainerEntry, ContainerList, PodListing, SandboxEntry, SandboxList};

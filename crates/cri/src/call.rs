@@ -321,3 +321,6 @@ pub(crate) fn is_too_large(status: &Status) -> bool {
     matches!(status.code(), Code::ResourceExhausted | Code::OutOfRange)
         && (message.contains("larger than max") || message.contains("message length too large"))
 }
+
+#[cfg(test)]
+mod tests;
