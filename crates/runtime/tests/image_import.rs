@@ -13,6 +13,8 @@ use rubelet_runtime::image::{
 };
 use serde_json::json;
 
+type Files = Vec<(String, Vec<u8>)>;
+
 fn import(store: &ImageStore, path: &Path) -> Result<Vec<Image>, ImportError> {
     store.import(path, &ImportOptions::default(), &Progress::none())
 }
@@ -166,16 +168,14 @@ fn what_is_wrong_is_said_and_nothing_is_left() {
     let (dir, store) = store();
     let good = app();
     let names: &[&str] = &["app:1"];
-    let with = |change: &dyn Fn(&mut Vec<(String, Vec<u8>)>)| {
+    let with = |change: &dyn Fn(&mut Files)| {
         let mut files = oci(&[(&good, names)]);
         change(&mut files);
         archive(&files)
     };
     let layer = format!("blobs/sha256/{}", good.blobs().layers[1].hex());
     let config = format!("blobs/sha256/{}", good.blobs().config.hex());
-    let at = |files: &mut Vec<(String, Vec<u8>)>, name: &str| {
-        files.iter().position(|(path, _)| path == name).unwrap()
-    };
+    let at = |files: &mut Files, name: &str| files.iter().position(|(path, _)| path == name).unwrap();
     let evil = TestImage::new(vec![base(), Layer::default().symlink("x", "/etc").file("x/.wh...", "")]);
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (b"not an archive at all, but long enough to be a block".repeat(20), "not a readable archive"),

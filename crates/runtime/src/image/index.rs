@@ -21,10 +21,16 @@ pub(crate) struct Index {
 /// What a selector found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    One(Image),
+    One(Box<Image>),
     None,
     /// The beginning of several ids.
     Several(Vec<Digest>),
+}
+
+impl Found {
+    fn one(image: Image) -> Self {
+        Self::One(Box::new(image))
+    }
 }
 
 impl Default for Index {
@@ -37,9 +43,9 @@ impl Index {
     /// Finds the one image that is meant. A tag wins over an id that begins the same.
     pub(crate) fn find(&self, selector: &Selector) -> Found {
         match selector {
-            Selector::Name(name) => self.by_name(name).map_or(Found::None, Found::One),
+            Selector::Name(name) => self.by_name(name).map_or(Found::None, Found::one),
             Selector::NameOrIdPrefix(name, prefix) => match self.by_name(name) {
-                Some(image) => Found::One(image),
+                Some(image) => Found::one(image),
                 None => self.by_prefix(prefix),
             },
             Selector::IdPrefix(prefix) => self.by_prefix(prefix),
@@ -52,7 +58,7 @@ impl Index {
                         image.repo_digests.iter().any(|name| name.ends_with(&format!("@{digest}")))
                     })
                 })
-                .map_or(Found::None, Found::One),
+                .map_or(Found::None, Found::one),
         }
     }
 
@@ -73,7 +79,7 @@ impl Index {
         let mut found: Vec<Image> = self.all().filter(|image| image.id.hex().starts_with(prefix)).collect();
         match (found.pop(), found.is_empty()) {
             (None, _) => Found::None,
-            (Some(one), true) => Found::One(one),
+            (Some(one), true) => Found::one(one),
             (Some(one), false) => {
                 found.push(one);
                 Found::Several(found.into_iter().map(|image| image.id).collect())
@@ -179,7 +185,7 @@ mod tests {
             manifest,
             &format!("x:whatever@{manifest}"),
         ] {
-            assert_eq!(find(&index, text), Found::One(a.clone()), "{text}");
+            assert_eq!(find(&index, text), Found::one(a.clone()), "{text}");
         }
         for text in ["busybox:1", "b:2", "localhost/busybox", "0000", &format!("y@{manifest}")] {
             assert_eq!(find(&index, text), Found::None, "{text}");
@@ -190,7 +196,7 @@ mod tests {
     fn the_built_in_image_is_always_there() {
         let index = Index::default();
         for text in ["host", "host:latest", "docker.io/library/host:latest", host::image().id.as_str()] {
-            assert_eq!(find(&index, text), Found::One(host::image()), "{text}");
+            assert_eq!(find(&index, text), Found::one(host::image()), "{text}");
         }
         assert_eq!(find(&index, "host:1"), Found::None);
         assert_eq!(find(&index, "localhost/host"), Found::None);
@@ -209,9 +215,9 @@ mod tests {
             assert!(matches!(find(&index, &prefix), Found::Several(ids) if ids.len() > 1));
         }
         let prefix = index.images[7].id.hex()[..8].to_owned();
-        assert_eq!(find(&index, &prefix), Found::One(index.images[7].clone()));
+        assert_eq!(find(&index, &prefix), Found::one(index.images[7].clone()));
         let tagged = index.insert(image("tagged", &[&prefix]));
-        assert_eq!(find(&index, &prefix), Found::One(tagged));
+        assert_eq!(find(&index, &prefix), Found::one(tagged));
     }
 
     #[test]
@@ -219,7 +225,7 @@ mod tests {
         let mut index = Index::default();
         index.insert(image("a", &["x", "y"]));
         let b = index.insert(image("b", &["x"]));
-        assert_eq!(find(&index, "x"), Found::One(b));
+        assert_eq!(find(&index, "x"), Found::one(b));
         let Found::One(a) = find(&index, "y") else { panic!("y is gone") };
         assert_eq!(a.repo_tags, ["docker.io/library/y:latest"]);
         index.insert(image("b", &["y"]));

@@ -420,7 +420,7 @@ pub(crate) fn check_tag(tag: &ImageName) -> Result<(), StoreError> {
 
 fn find(index: &Index, name: &str) -> Result<Image, StoreError> {
     match index.find(&Selector::parse(name)?) {
-        Found::One(image) => Ok(image),
+        Found::One(image) => Ok(*image),
         Found::None => Err(StoreError::NotFound { name: name.to_owned() }),
         Found::Several(ids) => Err(StoreError::Ambiguous { name: name.to_owned(), ids }),
     }

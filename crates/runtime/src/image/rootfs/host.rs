@@ -195,9 +195,8 @@ impl Builder<'_> {
             let Some((fd, _)) = self.place(dir)? else { return Err(vanished(dir)) };
             real_path(&fd).map_err(RootfsError::io("cannot find", dir))?
         };
-        let entries: Vec<fs::DirEntry> = fs::read_dir(dir)
-            .and_then(|entries| entries.collect())
-            .map_err(RootfsError::io("cannot list", dir))?;
+        let entries: Vec<fs::DirEntry> =
+            fs::read_dir(dir).and_then(Iterator::collect).map_err(RootfsError::io("cannot list", dir))?;
         if entries.len() > MAX_ENTRIES {
             return Err(RootfsError::CrowdedParent {
                 wanted: dir.join(wanted[0].path()),

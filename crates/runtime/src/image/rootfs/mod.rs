@@ -134,44 +134,44 @@ pub fn mount(
     container_dir: &Path,
     options: &Options,
 ) -> Result<Rootfs, RootfsError> {
-    let root = container_dir.join(ROOTFS);
     match image.content {
-        Content::Host => {
-            let rootfs =
-                Rootfs { path: root.clone(), kind: Kind::Host, writable: vec![container_dir.join(SCRATCH)] };
-            // Many mounts make this root: only the mark tells a whole one from what a killed process left.
-            let ready = container_dir.join(READY);
-            if ready.exists() && is_mount_point(&root)? {
-                return Ok(rootfs);
-            }
-            files::remove_tree(&ready).map_err(RootfsError::io("cannot remove", &ready))?;
-            unmount(container_dir)?;
-            create_dir(&root)?;
-            let scratch = container_dir.join(SCRATCH);
-            create_dir(&scratch)?;
-            host::mount(&root, &scratch, options)
-                .and_then(|()| fs::write(&ready, "").map_err(RootfsError::io("cannot write", &ready)))
-                .inspect_err(|_| {
-                    if let Err(error) = unmount(container_dir) {
-                        tracing::warn!(%error, "cannot take back half a root");
-                    }
-                })?;
-            Ok(rootfs)
-        }
-        Content::Layers(_) => mount_layers(store, image, container_dir, &root),
+        Content::Host => mount_host(container_dir, options),
+        Content::Layers(_) => mount_layers(&store.layer_dirs(image), container_dir),
     }
 }
 
-fn mount_layers(
-    store: &ImageStore,
-    image: &Image,
-    container_dir: &Path,
-    root: &Path,
-) -> Result<Rootfs, RootfsError> {
+/// Makes the root filesystem of the built-in image, as [`mount`] does. For a process without the store at hand.
+pub fn mount_host(container_dir: &Path, options: &Options) -> Result<Rootfs, RootfsError> {
+    let root = container_dir.join(ROOTFS);
+    let scratch = container_dir.join(SCRATCH);
+    let rootfs = Rootfs { path: root.clone(), kind: Kind::Host, writable: vec![scratch.clone()] };
+    // Many mounts make this root: only the mark tells a whole one from what a killed process left.
+    let ready = container_dir.join(READY);
+    if ready.exists() && is_mount_point(&root)? {
+        return Ok(rootfs);
+    }
+    remove_tree(&ready)?;
+    unmount(container_dir)?;
+    create_dir(&root)?;
+    create_dir(&scratch)?;
+    host::mount(&root, &scratch, options)
+        .and_then(|()| fs::write(&ready, "").map_err(RootfsError::io("cannot write", &ready)))
+        .inspect_err(|_| {
+            if let Err(error) = unmount(container_dir) {
+                tracing::warn!(%error, "cannot take back half a root");
+            }
+        })?;
+    Ok(rootfs)
+}
+
+/// Makes the root filesystem of these [layers](ImageStore::layer_dirs), lowest first, as [`mount`] does. For a process
+/// without the store at hand: a helper in a mount namespace of its own.
+pub fn mount_layers(layers: &[PathBuf], container_dir: &Path) -> Result<Rootfs, RootfsError> {
+    let root = container_dir.join(ROOTFS);
     let upper = container_dir.join(UPPER);
-    let overlay = Rootfs { path: root.to_owned(), kind: Kind::Overlay, writable: vec![upper.clone()] };
-    let copied = Rootfs { path: root.to_owned(), kind: Kind::Copy, writable: vec![root.to_owned()] };
-    if is_mount_point(root)? {
+    let overlay = Rootfs { path: root.clone(), kind: Kind::Overlay, writable: vec![upper.clone()] };
+    let copied = Rootfs { path: root.clone(), kind: Kind::Copy, writable: vec![root.clone()] };
+    if is_mount_point(&root)? {
         return Ok(overlay);
     }
     // The upper directory comes before the first overlay, and goes when a copy takes its place.
@@ -180,32 +180,27 @@ fn mount_layers(
     }
     let work = container_dir.join(WORK);
     let empty = container_dir.join(EMPTY);
-    for dir in [&upper, &work, &empty, &root.to_owned()] {
+    for dir in [&upper, &work, &empty, &root] {
         create_dir(dir)?;
     }
-    if let Some(top) = store.layer_dirs(image).last() {
+    if let Some(top) = layers.last() {
         // The root directory of an overlay is its upper one: it must look like the image's.
         copy::attributes_of_dir(top, &upper)?;
     }
-    let layers = overlay::Layers::of(store, image, &empty)?;
-    match overlay::mount(&layers, &upper, &work, root) {
+    match overlay::mount(&overlay::Lower::of(layers, &empty)?, &upper, &work, &root) {
         Ok(()) => Ok(overlay),
         Err(refusal) if refusal.is_unsupported() => {
-            tracing::info!(image = %image.id, %refusal, "no overlay possible here: copying the image's files");
+            tracing::info!(root = %root.display(), %refusal, "no overlay possible here: copying the image's files");
             let partial = container_dir.join(PARTIAL);
             remove_tree(&partial)?;
-            copy::layers(&store.layer_dirs(image), &partial)?;
-            for dir in [root, &upper, &work, &empty] {
+            copy::layers(layers, &partial)?;
+            for dir in [&root, &upper, &work, &empty] {
                 remove_tree(dir)?;
             }
-            fs::rename(&partial, root).map_err(RootfsError::io("cannot rename", &partial))?;
+            fs::rename(&partial, &root).map_err(RootfsError::io("cannot rename", &partial))?;
             Ok(copied)
         }
-        Err(refusal) => Err(RootfsError::Io {
-            doing: "cannot mount an overlay on",
-            path: root.to_owned(),
-            source: refusal.into(),
-        }),
+        Err(refusal) => Err(RootfsError::io("cannot mount an overlay on", &root)(refusal)),
     }
 }
 

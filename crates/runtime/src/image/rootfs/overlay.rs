@@ -17,15 +17,14 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveM
 
 use super::{RootfsError, copy};
 use crate::image::marks::Marks;
-use crate::image::record::Image;
-use crate::image::store::{ImageStore, read_layer_meta};
+use crate::image::store::read_layer_meta;
 
 /// What `fsconfig` takes, without the final zero.
 const MAX_VALUE: usize = 255;
 
 /// The lower directories of an overlay, top first.
 #[derive(Debug)]
-pub(super) struct Layers {
+pub(super) struct Lower {
     dirs: Vec<PathBuf>,
     marks: Option<Marks>,
 }
@@ -38,19 +37,19 @@ pub(super) struct Refusal {
     detail: String,
 }
 
-// === impl Layers ===
+// === impl Lower ===
 
-impl Layers {
-    /// The layers of this image. Overlayfs wants at least one, and none twice: what a layer does again higher up makes
+impl Lower {
+    /// These layers, which come lowest first. Overlayfs wants at least one, and none twice: what a layer does again higher up makes
     /// its lower occurrence invisible, so that one can go.
-    pub(super) fn of(store: &ImageStore, image: &Image, empty: &Path) -> Result<Self, RootfsError> {
+    pub(super) fn of(layers: &[PathBuf], empty: &Path) -> Result<Self, RootfsError> {
         let mut dirs: Vec<PathBuf> = Vec::new();
         let mut marks = None;
-        for dir in store.layer_dirs(image).into_iter().rev() {
-            if dirs.contains(&dir) {
+        for dir in layers.iter().rev() {
+            if dirs.contains(dir) {
                 continue;
             }
-            let meta = read_layer_meta(&dir).map_err(RootfsError::io("cannot read the record of", &dir))?;
+            let meta = read_layer_meta(dir).map_err(RootfsError::io("cannot read the record of", dir))?;
             // What is marked by names, or in two ways at once, cannot be mounted faithfully.
             if meta.marked {
                 marks = match (marks, meta.marks) {
@@ -61,8 +60,8 @@ impl Layers {
                 };
             }
             // The kernel merges roots whatever their marks say, so an opaque root has to be the last.
-            let hides_the_rest = copy::is_opaque_root(&dir)?;
-            dirs.push(dir);
+            let hides_the_rest = copy::is_opaque_root(dir)?;
+            dirs.push(dir.clone());
             if hides_the_rest {
                 break;
             }
@@ -114,7 +113,7 @@ fn refusal(step: &'static str) -> impl FnOnce(Errno) -> Refusal {
 }
 
 /// Mounts the overlay on this target. Device nodes in layers do not work: a container's devices are in its own `/dev`.
-pub(super) fn mount(layers: &Layers, upper: &Path, work: &Path, target: &Path) -> Result<(), Refusal> {
+pub(super) fn mount(layers: &Lower, upper: &Path, work: &Path, target: &Path) -> Result<(), Refusal> {
     if layers.dirs.is_empty() {
         return Err(refusal("layers not marked for one overlay")(Errno::INVAL));
     }
@@ -127,7 +126,7 @@ pub(super) fn mount(layers: &Layers, upper: &Path, work: &Path, target: &Path) -
     }
 }
 
-fn mount_by_parts(layers: &Layers, upper: &Path, work: &Path, target: &Path) -> Result<(), Refusal> {
+fn mount_by_parts(layers: &Lower, upper: &Path, work: &Path, target: &Path) -> Result<(), Refusal> {
     let fs = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).map_err(refusal("fsopen"))?;
     let mut held = Vec::new();
     let mut set = |key: &'static str, path: &Path| {
@@ -184,7 +183,7 @@ fn by_descriptor(path: &Path, held: &mut Vec<OwnedFd>) -> Result<PathBuf, Refusa
     Ok(path)
 }
 
-fn mount_classic(layers: &Layers, upper: &Path, work: &Path, target: &Path) -> Result<(), Refusal> {
+fn mount_classic(layers: &Lower, upper: &Path, work: &Path, target: &Path) -> Result<(), Refusal> {
     let mut held = Vec::new();
     let mut lower = Vec::new();
     for dir in &layers.dirs {
@@ -230,7 +229,7 @@ mod tests {
             std::fs::write(layer.join(n.to_string()), "").unwrap();
         }
         dirs.reverse();
-        let layers = Layers { dirs, marks: None };
+        let layers = Lower { dirs, marks: None };
         let (upper, work, target) = (dir.path().join("u"), dir.path().join("w"), dir.path().join("t"));
         for path in [&upper, &work, &target] {
             std::fs::create_dir(path).unwrap();

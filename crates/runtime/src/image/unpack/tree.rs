@@ -29,6 +29,7 @@ pub(super) struct Tree {
     last: Option<(Vec<u8>, Rc<OwnedFd>)>,
 }
 
+#[derive(Clone, Copy)]
 enum Links {
     Refuse,
     FollowInside,
