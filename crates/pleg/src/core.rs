@@ -14,7 +14,7 @@ mod config;
 mod protocol;
 mod telling;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rubelet_model::{ContainerState, PodStatus, PodUid, RuntimePod, SandboxState};
@@ -48,7 +48,7 @@ struct Round {
 #[derive(Debug)]
 pub struct Core {
     config: Config,
-    records: BTreeMap<PodUid, Record>,
+    records: HashMap<PodUid, Record>,
     full_list: FullList,
     /// Looks under way, by when they were asked for.
     looks: BTreeMap<PodUid, Stamp>,
@@ -72,7 +72,7 @@ impl Core {
     pub fn new(config: Config, now: Stamp) -> Self {
         Self {
             config,
-            records: BTreeMap::new(),
+            records: HashMap::new(),
             full_list: FullList::DueAt(now),
             looks: BTreeMap::new(),
             nudges: BTreeMap::new(),
@@ -149,7 +149,7 @@ impl Core {
     /// The list view of a pod that the last good inspection was made of.
     #[must_use]
     pub fn committed(&self, pod: &PodUid) -> Option<&RuntimePod> {
-        self.records.get(pod)?.committed()
+        self.records.get(pod)?.committed().map(Arc::as_ref)
     }
 
     fn trouble_of(&self, record: &Record, now: Stamp) -> Option<PodFacts> {
@@ -159,7 +159,7 @@ impl Core {
             }
             Inspection::InFlight { .. } | Inspection::Queued | Inspection::Idle => None,
         };
-        let trouble = record.trouble.as_ref();
+        let trouble = record.trouble.as_deref();
         if waiting_since.is_none() && trouble.is_none() {
             return None;
         }
@@ -276,8 +276,13 @@ impl Core {
 
         let mut changed = Vec::new();
         for pod in listing.pods {
-            let uid = pod.pod.uid.clone();
-            let record = self.records.entry(uid.clone()).or_insert_with(|| Record::new(pod.pod.clone()));
+            // Nearly all are known, so this is a look-up; `entry` would clone the key.
+            let record = match self.records.get_mut(&pod.pod.uid) {
+                Some(record) => record,
+                None => {
+                    self.records.entry(pod.pod.uid.clone()).or_insert_with(|| Record::new(pod.pod.clone()))
+                }
+            };
             record.named_by = self.list_number;
             record.listed_at = asked;
             if record.is_quiet() && record.confirms_committed(&pod) {
@@ -285,10 +290,11 @@ impl Core {
             }
             let completed = if absence_is_proof { None } else { record.with_missing(&pod) };
             record.parts_missing = completed.is_some();
-            let snapshot = Snapshot { pod: completed.unwrap_or(pod), asked, trigger: Trigger::Relist };
-            record.latest = Latest::Listed(Arc::new(snapshot));
-            changed.push(uid);
+            changed.push(pod.pod.uid.clone());
+            let pod = completed.map_or(pod, Arc::new);
+            record.latest = Latest::Listed(Arc::new(Snapshot { pod, asked, trigger: Trigger::Relist }));
         }
+        let mut missing = Vec::new();
         for (uid, record) in &mut self.records {
             if record.named_by == self.list_number {
                 continue;
@@ -298,8 +304,11 @@ impl Core {
             if absence_is_proof {
                 record.latest = Latest::Gone(Trigger::Relist);
             }
-            changed.push(uid.clone());
+            missing.push(uid.clone());
         }
+        // The order of a hash map is not for others to see.
+        missing.sort();
+        changed.append(&mut missing);
 
         // Running pods first: after a start there may be thousands of dead ones to inspect.
         changed.sort_by_key(|uid| !self.records.get(uid).is_some_and(runs_something));
@@ -483,10 +492,8 @@ impl Core {
             Ok(status) => self.commit(uid, snapshot, started, status, now, out),
             Err(error) => {
                 record.reinspect = record.reinspect.or(Some(Stamp::ZERO));
-                let trouble = record.trouble.get_or_insert_with(|| Trouble {
-                    since: started,
-                    failures: 0,
-                    last_error: error.clone(),
+                let trouble = record.trouble.get_or_insert_with(|| {
+                    Box::new(Trouble { since: started, failures: 0, last_error: error.clone() })
                 });
                 trouble.failures += 1;
                 trouble.last_error = error.clone();
@@ -555,7 +562,7 @@ fn runs_something(record: &Record) -> bool {
         || snapshot.pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
 }
 
-fn count_running(pods: &[RuntimePod]) -> Measure {
+fn count_running(pods: &[Arc<RuntimePod>]) -> Measure {
     let mut running_pods = 0;
     let mut containers = [0; 4];
     for pod in pods {

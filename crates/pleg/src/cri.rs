@@ -1,8 +1,14 @@
 //! Reads a runtime over CRI.
 
-use rubelet_cri::{Error, ErrorKind, ListFilter, RuntimeClient, assemble};
+mod known;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rubelet_cri::{ContainerList, Error, ErrorKind, ListFilter, RuntimeClient, SandboxList};
 use rubelet_model::{PodStatus, PodUid, RuntimePod};
 
+use self::known::Known;
 use crate::observe::{Call, Failure, Listing, Observe, ObserveError, Progress};
 
 /// An observer over a CRI client. It only lists and asks for statuses: it changes nothing in the runtime.
@@ -11,20 +17,23 @@ use crate::observe::{Call, Failure, Listing, Observe, ObserveError, Progress};
 #[derive(Clone, Debug)]
 pub struct CriObserver {
     client: RuntimeClient,
+    /// The pods of the last list of all.
+    known: Arc<Mutex<Known>>,
 }
 
 impl CriObserver {
     /// An observer over this client.
     #[must_use]
     pub fn new(client: RuntimeClient) -> Self {
-        Self { client }
+        Self { client, known: Arc::default() }
     }
 
-    async fn list_filtered(
+    /// Both lists, and the connection that they came over.
+    async fn lists(
         &self,
         filter: ListFilter<'_>,
         progress: &Progress,
-    ) -> Result<Listing, ObserveError> {
+    ) -> Result<(SandboxList, ContainerList, u64), ObserveError> {
         progress.calling(Call::ListPodSandbox, None);
         let sandboxes = self
             .client
@@ -37,24 +46,31 @@ impl CriObserver {
             .list_containers(&filter)
             .await
             .map_err(|error| failed(Call::ListContainers, None, &error))?;
-        let listing = assemble(&sandboxes, &containers);
-        let epoch = listing.epoch.ok_or_else(|| ObserveError {
-            call: Call::ListContainers,
-            target: None,
-            failure: Failure::Reconnected,
-            message: "the connection to the runtime was made anew between the two lists".into(),
-        })?;
-        Ok(Listing { pods: listing.pods, unreadable: listing.unreadable, epoch })
+        if sandboxes.epoch != containers.epoch {
+            return Err(ObserveError {
+                call: Call::ListContainers,
+                target: None,
+                failure: Failure::Reconnected,
+                message: "the connection to the runtime was made anew between the two lists".into(),
+            });
+        }
+        let epoch = sandboxes.epoch;
+        Ok((sandboxes, containers, epoch))
     }
 }
 
 impl Observe for CriObserver {
     async fn list(&self, progress: &Progress) -> Result<Listing, ObserveError> {
-        self.list_filtered(ListFilter::All, progress).await
+        let (sandboxes, containers, epoch) = self.lists(ListFilter::All, progress).await?;
+        let pods = self.known.lock().assemble(&sandboxes, &containers);
+        Ok(Listing { pods, unreadable: sandboxes.unreadable + containers.unreadable, epoch })
     }
 
     async fn list_pod(&self, pod: &PodUid, progress: &Progress) -> Result<Listing, ObserveError> {
-        self.list_filtered(ListFilter::Pod(pod), progress).await
+        let (sandboxes, containers, epoch) = self.lists(ListFilter::Pod(pod), progress).await?;
+        let listing = rubelet_cri::assemble(&sandboxes, &containers);
+        let pods = listing.pods.into_iter().map(Arc::new).collect();
+        Ok(Listing { pods, unreadable: listing.unreadable, epoch })
     }
 
     async fn inspect(&self, pod: &RuntimePod, progress: &Progress) -> Result<PodStatus, ObserveError> {

@@ -36,8 +36,9 @@ pub trait Observe: Send + Sync + 'static {
 /// The answer to a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
-    /// The pods, each once, in any order.
-    pub pods: Vec<RuntimePod>,
+    /// The pods, each once, in any order. A pod that did not change may be the same value as in the listing before;
+    /// it is then recognised without a look at it.
+    pub pods: Vec<Arc<RuntimePod>>,
     /// How many entries could not be read, not even their id. While there are any, nothing that is missing
     /// from the list is taken as removed.
     pub unreadable: usize,

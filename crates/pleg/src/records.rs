@@ -18,7 +18,7 @@ use crate::observe::ObserveError;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// What the list said.
-    pub pod: RuntimePod,
+    pub pod: Arc<RuntimePod>,
     /// Just before the list was asked for: nothing in it is older.
     pub asked: Stamp,
     /// Why the list was asked for.
@@ -87,7 +87,7 @@ pub(crate) struct Record {
     /// An inspection is wanted even if nothing changed, and since when.
     pub(crate) reinspect: Option<Stamp>,
     pub(crate) inspection: Inspection,
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) trouble: Option<Box<Trouble>>,
     /// Whether the cache was told not to vouch for this pod by its global time.
     pub(crate) held: bool,
 }
@@ -120,7 +120,7 @@ impl Record {
     }
 
     /// The committed list view, if there is one.
-    pub(crate) fn committed(&self) -> Option<&RuntimePod> {
+    pub(crate) fn committed(&self) -> Option<&Arc<RuntimePod>> {
         self.committed.as_deref().map(|snapshot| &snapshot.pod)
     }
 
@@ -135,14 +135,17 @@ impl Record {
     }
 
     /// Whether `pod` shows the same things in the same states as the committed view, and as its status.
-    pub(crate) fn confirms_committed(&self, pod: &RuntimePod) -> bool {
-        !self.status_is_ahead && self.committed().is_some_and(|committed| shows_the_same(committed, pod))
+    pub(crate) fn confirms_committed(&self, pod: &Arc<RuntimePod>) -> bool {
+        !self.status_is_ahead
+            && self
+                .committed()
+                .is_some_and(|committed| Arc::ptr_eq(committed, pod) || shows_the_same(committed, pod))
     }
 
     /// What it would tell to commit `new` (`None`: the pod is gone) over the committed view. In the order of the
     /// kubelet: containers, then sandboxes of the old view, then what is new in the new one.
     pub(crate) fn changes(&self, new: Option<&RuntimePod>) -> Vec<Change> {
-        let old = self.committed();
+        let old = self.committed().map(Arc::as_ref);
         if let (Some(old), Some(new)) = (old, new)
             && shows_the_same(old, new)
         {
@@ -181,7 +184,7 @@ impl Record {
         let old: HashMap<(bool, &str), Known> = self
             .committed()
             .into_iter()
-            .flat_map(entries)
+            .flat_map(|pod| entries(pod))
             .map(|entry| (entry.key(), known(entry, &self.told_before_unknown)))
             .collect();
         let told = entries(&snapshot.pod)
@@ -213,7 +216,7 @@ impl Record {
     fn newest_view(&self) -> Option<&RuntimePod> {
         match &self.latest {
             Latest::Listed(snapshot) => Some(&snapshot.pod),
-            Latest::AsCommitted => self.committed(),
+            Latest::AsCommitted => self.committed().map(Arc::as_ref),
             Latest::Gone(_) => None,
         }
     }

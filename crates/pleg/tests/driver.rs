@@ -73,7 +73,7 @@ impl FakeRuntime {
                     state: *state,
                     created_at: UnixNanos(1),
                 });
-                pod
+                Arc::new(pod)
             })
             .collect();
         Listing { pods, unreadable: 0, epoch: 1 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use rubelet_model::{
     ContainerStatus, ListedContainer, ListedSandbox, PodRef, SandboxId, SandboxStatus, UnixNanos,
@@ -181,10 +182,11 @@ impl Harness {
     /// Answers the full list under way.
     pub(super) fn answer_list(&mut self, pods: Vec<RuntimePod>) {
         let asked = self.list.take().expect("a list is under way");
-        let mut pods = pods;
-        for pod in &mut pods {
+        let in_order = |mut pod: RuntimePod| {
             pod.sort();
-        }
+            Arc::new(pod)
+        };
+        let pods = pods.into_iter().map(in_order).collect();
         let listing = Listing { pods, unreadable: self.unreadable, epoch: self.epoch };
         self.step(Input::Listed { asked, answer: Ok(listing) });
     }
@@ -200,14 +202,14 @@ impl Harness {
         let index =
             self.looks.iter().position(|(looked, _)| looked.as_str() == uid).expect("it is looked at");
         let (looked, asked) = self.looks.remove(index);
-        let listing =
-            Listing { pods: pod.into_iter().collect(), unreadable: self.unreadable, epoch: self.epoch };
+        let pods = pod.into_iter().map(Arc::new).collect();
+        let listing = Listing { pods, unreadable: self.unreadable, epoch: self.epoch };
         self.step(Input::Looked { pod: looked, asked, answer: Ok(listing) });
     }
 
     /// What is being inspected.
     pub(super) fn inspecting(&self) -> Vec<RuntimePod> {
-        self.inspections.iter().map(|(snapshot, _)| snapshot.pod.clone()).collect()
+        self.inspections.iter().map(|(snapshot, _)| RuntimePod::clone(&snapshot.pod)).collect()
     }
 
     /// Answers one inspection: `found` is what is true of the pod now; nothing is an error.
@@ -408,6 +410,7 @@ impl Rules {
 }
 
 fn committed(core: &Core) -> BTreeMap<PodUid, RuntimePod> {
-    let committed = |(pod, record): (&PodUid, &Record)| Some((pod.clone(), record.committed()?.clone()));
+    let committed =
+        |(pod, record): (&PodUid, &Record)| Some((pod.clone(), RuntimePod::clone(record.committed()?)));
     core.records.iter().filter_map(committed).collect()
 }

@@ -430,7 +430,7 @@ fn a_full_list_supersedes_the_looks_under_way() {
     pleg.tick();
     pleg.answer_list(vec![]);
     assert_eq!(pleg.take_told().len(), 2, "the list showed that it is gone");
-    let stale = Listing { pods: vec![pod("A", &[("c", Running)])], unreadable: 0, epoch: 1 };
+    let stale = Listing { pods: vec![pod("A", &[("c", Running)]).into()], unreadable: 0, epoch: 1 };
     pleg.step(Input::Looked { pod: "A".into(), asked: late, answer: Ok(stale) });
     pleg.answer_inspections();
     assert_eq!(pleg.take_told(), [], "nothing comes after Removed");
