@@ -46,6 +46,8 @@ struct State {
     /// Pods that the global time does not vouch for.
     held: HashSet<PodUid>,
     global: Option<Stamp>,
+    /// As of when pods without an entry are not known to the runtime.
+    nothing_else: Option<Stamp>,
     waiters: HashMap<PodUid, Vec<Waiter>>,
     next_waiter: u64,
     closed: bool,
@@ -60,11 +62,12 @@ impl State {
     }
 
     fn get_if_newer(&self, pod: &PodUid, than: Stamp) -> Option<CachedStatus> {
-        let vouched_for = !self.held.contains(pod) && self.global.is_some_and(|global| global > than);
-        let itself =
-            self.entries.get(pod).is_some_and(|entry| entry.modified > than || entry.observed > than);
-        let absent = self.absent.get(pod).is_some_and(|asked| *asked > than);
-        (vouched_for || itself || absent).then(|| self.get(pod))
+        let (itself, global) = match self.entries.get(pod) {
+            Some(entry) => (Some(entry.modified.max(entry.observed)), self.global),
+            None => (self.absent.get(pod).copied(), self.nothing_else),
+        };
+        let vouched_for = if self.held.contains(pod) { None } else { global };
+        itself.max(vouched_for).is_some_and(|asked| asked > than).then(|| self.get(pod))
     }
 
     /// Wakes whoever waits for something about `pod` as of `asked` or earlier.
@@ -132,13 +135,19 @@ impl CacheWriter {
         state.notify(pod, asked);
     }
 
-    /// What is stored, and what is not, holds as of `asked` for every pod that is not held.
-    pub(crate) fn advance(&self, asked: Stamp) {
+    /// What is stored holds as of `asked` for every pod that is not held; if `proves_absence`, what is not stored is
+    /// not known to the runtime either.
+    pub(crate) fn advance(&self, asked: Stamp, proves_absence: bool) {
         let mut state = self.0.lock();
         state.global = Some(asked);
-        state.absent.retain(|_, absent| *absent > asked);
-        let waited_for: Vec<PodUid> =
-            state.waiters.keys().filter(|pod| !state.held.contains(*pod)).cloned().collect();
+        if proves_absence {
+            state.nothing_else = Some(asked);
+            state.absent.retain(|_, absent| *absent > asked);
+        }
+        let is_told = |pod: &&PodUid| {
+            !state.held.contains(*pod) && (proves_absence || state.entries.contains_key(*pod))
+        };
+        let waited_for: Vec<PodUid> = state.waiters.keys().filter(is_told).cloned().collect();
         for pod in waited_for {
             state.notify(&pod, asked);
         }
@@ -167,6 +176,12 @@ impl CacheReader {
     #[must_use]
     pub fn newer_than_now(&self, pod: &PodUid, than: Stamp) -> Option<CachedStatus> {
         self.0.lock().get_if_newer(pod, than)
+    }
+
+    /// Whether anything is stored of a pod.
+    #[must_use]
+    pub fn contains(&self, pod: &PodUid) -> bool {
+        self.0.lock().entries.contains_key(pod)
     }
 
     /// Every pod that is stored.

@@ -14,8 +14,9 @@ mod config;
 mod protocol;
 mod telling;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rubelet_model::{ContainerState, PodStatus, PodUid, RuntimePod, SandboxState};
 
@@ -37,12 +38,16 @@ enum FullList {
     InFlight { asked: Stamp },
 }
 
-/// A full list whose inspections are not all answered yet.
+/// A full list, with the pods that it wants inspected and that have not been yet.
 #[derive(Debug)]
 struct Round {
     started: Stamp,
+    succeeded: bool,
     open: BTreeSet<PodUid>,
 }
+
+/// The least time between two full lists, even if somebody cannot wait for the next one.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
 /// The state machine.
 #[derive(Debug)]
@@ -57,13 +62,19 @@ pub struct Core {
     /// Asked for before the pod had a record.
     early_reinspects: BTreeMap<PodUid, Stamp>,
     lanes: Lanes,
-    round: Option<Round>,
+    /// Rounds that have not ended, oldest first. A pod is in one at most, so there are no more of them than pods.
+    rounds: VecDeque<Round>,
     /// The connection that answered the last full list.
     epoch: Option<u64>,
+    /// It was the first over its connection, and the next one has yet to agree.
+    unconfirmed: bool,
+    /// When the last full list was answered.
+    list_ended: Stamp,
     list_number: u64,
     last_ticket: u64,
     last_seq: u64,
     list_facts: ListFacts,
+    last_inspection: Option<Stamp>,
 }
 
 impl Core {
@@ -79,15 +90,18 @@ impl Core {
             early_reinspects: BTreeMap::new(),
             lanes: Lanes::new(LaneLimits {
                 fast: config.inspect_limit.max(1),
-                slow: config.slow_limit,
+                slow: config.slow_limit.max(1),
                 slow_after: config.slow_after,
             }),
-            round: None,
+            rounds: VecDeque::new(),
             epoch: None,
+            unconfirmed: false,
+            list_ended: Stamp::ZERO,
             list_number: 0,
             last_ticket: 0,
             last_seq: 0,
             list_facts: ListFacts::default(),
+            last_inspection: None,
         }
     }
 
@@ -128,6 +142,12 @@ impl Core {
         &self.list_facts
     }
 
+    /// When the last inspection that succeeded was begun.
+    #[must_use]
+    pub fn last_inspection(&self) -> Option<Stamp> {
+        self.last_inspection
+    }
+
     /// The pods whose inspection fails, or has been under way for longer than it should.
     #[must_use]
     pub fn troubled_pods(&self, now: Stamp) -> Vec<PodFacts> {
@@ -154,10 +174,12 @@ impl Core {
 
     fn trouble_of(&self, record: &Record, now: Stamp) -> Option<PodFacts> {
         let waiting_since = match &record.inspection {
-            Inspection::InFlight { started, .. } if started.plus(self.config.slow_after) <= now => {
-                Some(*started)
+            Inspection::InFlight { started: since, .. } | Inspection::Queued { since }
+                if since.plus(self.config.slow_after) <= now =>
+            {
+                Some(*since)
             }
-            Inspection::InFlight { .. } | Inspection::Queued | Inspection::Idle => None,
+            Inspection::InFlight { .. } | Inspection::Queued { .. } | Inspection::Idle => None,
         };
         let trouble = record.trouble.as_deref();
         if waiting_since.is_none() && trouble.is_none() {
@@ -191,7 +213,7 @@ impl Core {
 
     fn reinspect(&mut self, pod: PodUid, at: Stamp) {
         match self.records.get_mut(&pod) {
-            Some(record) => record.reinspect = Some(at),
+            Some(record) => record.reinspect = record.reinspect.max(Some(at)),
             None => {
                 self.early_reinspects.insert(pod, at);
             }
@@ -200,10 +222,9 @@ impl Core {
 
     fn interrupted(&mut self, now: Now) {
         self.full_list = FullList::DueAt(now.stamp);
-        self.list_facts.in_flight_since = None;
         self.looks.clear();
         self.lanes.clear();
-        self.round = None;
+        self.rounds.clear();
         for record in self.records.values_mut() {
             record.inspection = Inspection::Idle;
         }
@@ -213,16 +234,27 @@ impl Core {
 
     /// Starts the full list when it is due, else the looks that were asked for.
     fn start_lists(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let FullList::DueAt(due) = self.full_list else { return };
+        let FullList::DueAt(mut due) = self.full_list else { return };
         let too_many = self.nudges.len() > self.config.look_limit;
         let only_a_full_list_shows_it =
             |pod: &PodUid| self.records.get(pod).is_some_and(|record| !record.is_selectable());
-        if due <= now.stamp || too_many || self.nudges.keys().any(only_a_full_list_shows_it) {
+        if too_many || self.nudges.keys().any(only_a_full_list_shows_it) {
+            due = due.min(self.soonest_list(now));
+            self.full_list = FullList::DueAt(due);
+        }
+        if due <= now.stamp {
             self.start_full_list(now, out);
             return;
         }
-        let startable: Vec<PodUid> =
-            self.nudges.keys().filter(|pod| !self.looks.contains_key(*pod)).cloned().collect();
+        if self.unconfirmed || too_many {
+            // The full list that comes serves them all.
+            return;
+        }
+        let is_startable = |pod: &&PodUid| {
+            let record = self.records.get(*pod);
+            !self.looks.contains_key(*pod) && record.is_none_or(Record::is_selectable)
+        };
+        let startable: Vec<PodUid> = self.nudges.keys().filter(is_startable).cloned().collect();
         for pod in startable {
             self.nudges.remove(&pod);
             self.looks.insert(pod.clone(), now.stamp);
@@ -230,8 +262,12 @@ impl Core {
         }
     }
 
+    /// When a full list may start for which somebody cannot wait.
+    fn soonest_list(&self, now: Now) -> Stamp {
+        now.stamp.max(self.list_ended.plus(SHORTEST_PERIOD))
+    }
+
     fn start_full_list(&mut self, now: Now, out: &mut Vec<Effect>) {
-        self.finish_round(now, out);
         if let Some(last) = self.list_facts.last_success {
             out.push(Effect::Measure(Measure::RelistInterval(last.until(now.stamp))));
         }
@@ -239,7 +275,6 @@ impl Core {
         self.looks.clear();
         self.nudges.clear();
         self.full_list = FullList::InFlight { asked: now.stamp };
-        self.list_facts.in_flight_since = Some(now.stamp);
         out.push(Effect::List { asked: now.stamp });
     }
 
@@ -255,8 +290,8 @@ impl Core {
             FullList::InFlight { .. } | FullList::DueAt(_) => return,
         }
         self.full_list = FullList::DueAt(now.stamp.plus(self.config.relist_period));
-        self.list_facts.in_flight_since = None;
-        self.round = Some(Round { started: asked, open: BTreeSet::new() });
+        self.list_ended = now.stamp;
+        self.rounds.push_back(Round { started: asked, succeeded: answer.is_ok(), open: BTreeSet::new() });
         match answer {
             Ok(listing) => {
                 self.list_facts.succeeded(asked, listing.unreadable);
@@ -264,15 +299,18 @@ impl Core {
             }
             Err(error) => self.list_facts.failed(now.stamp, error),
         }
-        self.finish_round_if_answered(now, out);
+        self.finish_rounds(now, out);
     }
 
     fn apply_full_list(&mut self, listing: Listing, asked: Stamp, now: Now, out: &mut Vec<Effect>) {
         let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
         let absence_is_proof = !reconnected && listing.unreadable == 0;
         self.epoch = Some(listing.epoch);
+        self.unconfirmed = reconnected;
         self.list_number += 1;
-        out.push(Effect::Measure(count_running(&listing.pods)));
+        if !reconnected {
+            out.push(Effect::Measure(count_running(&listing.pods)));
+        }
 
         let mut changed = Vec::new();
         for pod in listing.pods {
@@ -284,7 +322,9 @@ impl Core {
                 }
             };
             record.named_by = self.list_number;
-            record.listed_at = asked;
+            if !reconnected {
+                record.listed_at = asked;
+            }
             if record.is_quiet() && record.confirms_committed(&pod) {
                 continue;
             }
@@ -292,14 +332,17 @@ impl Core {
             record.parts_missing = completed.is_some();
             changed.push(pod.pod.uid.clone());
             let pod = completed.map_or(pod, Arc::new);
-            record.latest = Latest::Listed(Arc::new(Snapshot { pod, asked, trigger: Trigger::Relist }));
+            let snapshot = Snapshot { pod, asked: record.listed_at, trigger: Trigger::Relist };
+            record.latest = Latest::Listed(Arc::new(snapshot));
         }
         let mut missing = Vec::new();
         for (uid, record) in &mut self.records {
             if record.named_by == self.list_number {
                 continue;
             }
-            record.listed_at = asked;
+            if !reconnected {
+                record.listed_at = asked;
+            }
             record.parts_missing = !absence_is_proof;
             if absence_is_proof {
                 record.latest = Latest::Gone(Trigger::Relist);
@@ -315,10 +358,12 @@ impl Core {
         for uid in changed {
             self.adopt_early_reinspect(&uid);
             self.reconcile(&uid, now, out);
+            self.open_in_round(uid);
         }
-        // What a runtime lists right after it came back may not be all that it will remember.
+        // What a runtime lists right after it came back may not be all that it will remember, so it proves nothing
+        // of what it does not show. This is also why such a list leaves `listed_at` alone.
         if !reconnected {
-            out.push(Effect::Advance { asked });
+            out.push(Effect::Advance { asked, proves_absence: absence_is_proof });
         }
     }
 
@@ -347,7 +392,7 @@ impl Core {
         let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
         if reconnected || listing.unreadable > 0 || (found.is_none() && !known) {
             // Not enough to go by: only the full list can tell what is gone, or that nobody has heard of it.
-            self.full_list = FullList::DueAt(now.stamp);
+            self.full_list = FullList::DueAt(self.soonest_list(now));
             return;
         }
         let record = match &found {
@@ -397,20 +442,19 @@ impl Core {
             }
             Latest::AsCommitted => {}
         }
+        let mut was_withdrawn = false;
         let settled = matches!(record.latest, Latest::AsCommitted)
             && record.reinspect.is_none()
             && !matches!(record.inspection, Inspection::InFlight { .. });
         if settled {
-            if matches!(record.inspection, Inspection::Queued) {
+            if matches!(record.inspection, Inspection::Queued { .. }) {
                 record.inspection = Inspection::Idle;
                 self.lanes.withdraw(uid);
+                was_withdrawn = true;
             }
         } else if matches!(record.inspection, Inspection::Idle) {
-            record.inspection = Inspection::Queued;
+            record.inspection = Inspection::Queued { since: now.stamp };
             self.lanes.enqueue(uid.clone(), record.trouble.is_some());
-            if let Some(round) = &mut self.round {
-                round.open.insert(uid.clone());
-            }
         }
         let hold = !settled || record.parts_missing;
         if hold && !record.held {
@@ -420,6 +464,9 @@ impl Core {
             out.push(Effect::Settle { pod: uid.clone(), asked: record.listed_at });
         }
         record.held = hold;
+        if was_withdrawn {
+            self.close_in_round(uid, now, out);
+        }
     }
 
     fn remove(&mut self, uid: &PodUid, trigger: Trigger, now: Now, out: &mut Vec<Effect>) {
@@ -429,12 +476,10 @@ impl Core {
                 out.push(Effect::Abandon { pod: uid.clone(), ticket });
                 self.lanes.finish(uid);
             }
-            Inspection::Queued => self.lanes.withdraw(uid),
+            Inspection::Queued { .. } => self.lanes.withdraw(uid),
             Inspection::Idle => {}
         }
-        if let Some(round) = &mut self.round {
-            round.open.remove(uid);
-        }
+        self.close_in_round(uid, now, out);
         out.push(Effect::Forget { pod: uid.clone() });
         let changes = record.changes(None);
         let telling = Telling { pod: &record.pod, trigger, status: None, before: &record.status };
@@ -484,7 +529,7 @@ impl Core {
             Inspection::InFlight { ticket: expected, started, snapshot } if *expected == ticket => {
                 (*started, snapshot.clone())
             }
-            Inspection::InFlight { .. } | Inspection::Queued | Inspection::Idle => return,
+            Inspection::InFlight { .. } | Inspection::Queued { .. } | Inspection::Idle => return,
         };
         record.inspection = Inspection::Idle;
         self.lanes.finish(uid);
@@ -514,14 +559,13 @@ impl Core {
     ) {
         let Some(record) = self.records.get_mut(uid) else { return };
         record.trouble = None;
+        self.last_inspection = self.last_inspection.max(Some(started));
         record.keep_addresses(&mut status);
         let status = Arc::new(status);
         let before = record.status.clone();
         let changes = record.changes(Some(&snapshot.pod));
-        let asked_for = record.reinspect.is_some();
-        if record.reinspect.is_some_and(|at| at <= started) {
-            record.reinspect = None;
-        }
+        // A wish that came after the inspection had begun is not fulfilled by it.
+        let asked_for = record.reinspect.take_if(|at| *at <= started).is_some();
         let (asked, trigger) = (snapshot.asked, snapshot.trigger);
         if matches!(&record.latest, Latest::Listed(latest) if Arc::ptr_eq(latest, &snapshot)) {
             record.latest = Latest::AsCommitted;
@@ -536,22 +580,34 @@ impl Core {
 
     // === rounds ===
 
+    /// The newest round ends no sooner than this pod has been inspected, if it is to be.
+    fn open_in_round(&mut self, uid: PodUid) {
+        let is_idle =
+            self.records.get(&uid).is_none_or(|record| matches!(record.inspection, Inspection::Idle));
+        if is_idle || self.rounds.iter().any(|round| round.open.contains(&uid)) {
+            return;
+        }
+        if let Some(round) = self.rounds.back_mut() {
+            round.open.insert(uid);
+        }
+    }
+
+    /// No round waits for this pod any longer: it was inspected, or is gone, or has turned out to be slow.
     fn close_in_round(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
-        if let Some(round) = &mut self.round {
+        for round in &mut self.rounds {
             round.open.remove(uid);
         }
-        self.finish_round_if_answered(now, out);
+        self.finish_rounds(now, out);
     }
 
-    fn finish_round_if_answered(&mut self, now: Now, out: &mut Vec<Effect>) {
-        if self.round.as_ref().is_some_and(|round| round.open.is_empty()) {
-            self.finish_round(now, out);
-        }
-    }
-
-    fn finish_round(&mut self, now: Now, out: &mut Vec<Effect>) {
-        if let Some(round) = self.round.take() {
-            out.push(Effect::Measure(Measure::Relist(round.started.until(now.stamp))));
+    /// Rounds end in order, so that the end of one says that all before it have ended.
+    fn finish_rounds(&mut self, now: Now, out: &mut Vec<Effect>) {
+        while self.rounds.front().is_some_and(|round| round.open.is_empty()) {
+            if let Some(round) = self.rounds.pop_front() {
+                let took = round.started.until(now.stamp);
+                let asked = round.succeeded.then_some(round.started);
+                out.push(Effect::Measure(Measure::Relist { took, asked }));
+            }
         }
     }
 }

@@ -46,6 +46,8 @@ impl<O: Observe> Driver<O> {
 
     /// Runs until told to stop.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        // Whatever ran before has left no call behind that could answer.
+        self.shared.interrupted();
         self.step(Input::Tick);
         loop {
             let tick = self.shared.next_tick();
@@ -67,7 +69,6 @@ impl<O: Observe> Driver<O> {
             }
         }
         self.calls.shutdown().await;
-        self.shared.interrupted();
     }
 
     fn step(&mut self, input: Input) {

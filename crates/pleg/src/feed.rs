@@ -91,6 +91,7 @@ impl Feed {
         let mailbox = Arc::new(Mailbox::default());
         let mut subscribers = self.subscribers.lock();
         mailbox.pending.lock().closed = subscribers.closed;
+        subscribers.mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
         subscribers.mailboxes.push(Arc::downgrade(&mailbox));
         Subscription(mailbox)
     }

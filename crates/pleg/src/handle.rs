@@ -1,13 +1,14 @@
 //! What users hold: a [`Pleg`] that runs, and [`Handle`]s to talk to it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rubelet_model::PodUid;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::cache::CacheReader;
-use crate::clock::Clock;
+use crate::clock::{Clock, Stamp};
 use crate::core::Config;
 use crate::driver::Driver;
 use crate::feed::Subscription;
@@ -33,25 +34,37 @@ struct Running {
     stop: watch::Sender<bool>,
 }
 
+impl Running {
+    /// Whether it has ended, or been told to.
+    fn is_ending(&self) -> bool {
+        self.task.is_finished() || *self.stop.borrow()
+    }
+}
+
 impl<O: Observe> Pleg<O> {
     /// A PLEG that is not running yet.
     pub fn new(observer: O, config: Config, metrics: Metrics) -> Self {
-        let (running, _) = watch::channel(false);
         let shared = Arc::new(Shared::new(config, metrics));
-        Self { observer: Arc::new(observer), handle: Handle { shared, running }, running: None }
+        let handle = Handle { shared, drivers: Arc::default() };
+        Self { observer: Arc::new(observer), handle, running: None }
     }
 
     /// Starts observing, on the current tokio runtime. Does nothing if it is running. After a
     /// [stop](Self::stop) it goes on from what it knew.
     pub fn start(&mut self) {
-        if self.running.as_ref().is_some_and(|running| !running.task.is_finished()) {
+        if self.running.as_ref().is_some_and(|running| !running.is_ending()) {
             return;
         }
+        let before = self.running.take();
         let (stop, stopped) = watch::channel(false);
         let driver = Driver::new(self.observer.clone(), self.handle.shared.clone());
-        let mark = MarkRunning::new(self.handle.running.clone());
+        let mark = MarkRunning::new(self.handle.drivers.clone());
         let task = tokio::spawn(async move {
             let _mark = mark;
+            if let Some(before) = before {
+                // There is one driver at a time. How the one before ended has no say in how this one does.
+                let _ = before.task.await;
+            }
             driver.run(stopped).await;
         });
         self.running = Some(Running { task, stop });
@@ -59,12 +72,12 @@ impl<O: Observe> Pleg<O> {
 
     /// Stops observing: when this returns, no call is under way. Subscribers and waiters stay, for a later start.
     pub async fn stop(&mut self) {
-        let Some(running) = self.running.take() else { return };
+        let Some(running) = &mut self.running else { return };
         running.stop.send_replace(true);
-        if let Err(error) = running.task.await {
+        if let Err(error) = (&mut running.task).await {
             tracing::error!(%error, "the pleg's task had ended by itself");
-            self.handle.shared.interrupted();
         }
+        self.running = None;
     }
 
     /// A handle for others.
@@ -84,20 +97,20 @@ impl<O> Drop for Pleg<O> {
     }
 }
 
-/// Says whether the driver's task lives, even if it panics.
+/// Counts a driver while its task lives, even if it panics.
 #[derive(Debug)]
-struct MarkRunning(watch::Sender<bool>);
+struct MarkRunning(Arc<AtomicUsize>);
 
 impl MarkRunning {
-    fn new(running: watch::Sender<bool>) -> Self {
-        running.send_replace(true);
-        Self(running)
+    fn new(drivers: Arc<AtomicUsize>) -> Self {
+        drivers.fetch_add(1, Ordering::Relaxed);
+        Self(drivers)
     }
 }
 
 impl Drop for MarkRunning {
     fn drop(&mut self) {
-        self.0.send_replace(false);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -105,7 +118,8 @@ impl Drop for MarkRunning {
 #[derive(Clone, Debug)]
 pub struct Handle {
     shared: Arc<Shared>,
-    running: watch::Sender<bool>,
+    /// How many drivers run: one, or none, or for a moment one that ends and one that waits for that.
+    drivers: Arc<AtomicUsize>,
 }
 
 impl Handle {
@@ -136,7 +150,7 @@ impl Handle {
     #[must_use]
     pub fn health(&self) -> Health {
         let health = self.shared.health();
-        if *self.running.borrow() { health } else { health.not_running() }
+        if self.drivers.load(Ordering::Relaxed) > 0 { health } else { health.not_running() }
     }
 
     /// Whether the runtime answers, for those who want to follow that.
@@ -145,10 +159,10 @@ impl Handle {
         self.shared.reach.subscribe()
     }
 
-    /// How many relists have ended, good or bad. One ends when everything that it found has been inspected, or
-    /// has turned out to be slow; what it found can then be read and heard.
+    /// When the newest good relist that has ended was asked for. One ends when everything that it and those before it
+    /// found has been inspected, or has turned out to be slow; all of that can then be read and heard.
     #[must_use]
-    pub fn relists(&self) -> watch::Receiver<u64> {
+    pub fn relists(&self) -> watch::Receiver<Option<Stamp>> {
         self.shared.relists.subscribe()
     }
 

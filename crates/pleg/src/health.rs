@@ -24,8 +24,6 @@ pub struct ListFacts {
     pub failures: u64,
     /// The last of them, and when it failed.
     pub last_failure: Option<(Stamp, ObserveError)>,
-    /// A list is under way since.
-    pub in_flight_since: Option<Stamp>,
     /// How many entries of the last successful list could not be read.
     pub unreadable: usize,
 }
@@ -69,6 +67,11 @@ pub struct Health {
     /// How long ago the last list that succeeded was asked for.
     #[serde(rename = "lastListSeconds", serialize_with = "optional_seconds")]
     pub last_list: Option<Duration>,
+    /// How long ago the last inspection that succeeded was begun.
+    #[serde(rename = "lastInspectionSeconds", serialize_with = "optional_seconds")]
+    pub last_inspection: Option<Duration>,
+    /// How many lists failed since the last that succeeded.
+    pub list_failures: u64,
     /// Why the newest list failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list_error: Option<ObserveError>,
@@ -147,6 +150,8 @@ impl Health {
             healthy: problem.is_none(),
             problem,
             last_list,
+            last_inspection: None,
+            list_failures: list.failures,
             list_error: list.last_failure.as_ref().map(|(_, error)| error.clone()),
             list_call: list_call.map(|call| call.report(now)),
             unreadable_entries: list.unreadable,

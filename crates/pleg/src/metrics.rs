@@ -123,7 +123,7 @@ impl Metrics {
     pub(crate) fn observe(&self, measure: Measure) {
         match measure {
             Measure::RelistInterval(interval) => self.relist_interval.observe(interval.as_secs_f64()),
-            Measure::Relist(duration) => self.relist_duration.observe(duration.as_secs_f64()),
+            Measure::Relist { took, .. } => self.relist_duration.observe(took.as_secs_f64()),
             Measure::Look(duration) => self.pod_relist_duration.observe(duration.as_secs_f64()),
             Measure::Running { pods, containers } => {
                 self.running_pods.set(as_gauge(pods));
@@ -152,7 +152,7 @@ mod tests {
         let mut registry = Registry::default();
         metrics.register(&mut registry);
         metrics.observe(Measure::Running { pods: 2, containers: [0, 1, 1, 2] });
-        metrics.observe(Measure::Relist(Duration::from_millis(30)));
+        metrics.observe(Measure::Relist { took: Duration::from_millis(30), asked: None });
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
         for line in [

@@ -51,7 +51,7 @@ pub(crate) enum Inspection {
     /// None is wanted.
     Idle,
     /// Waits for its turn.
-    Queued,
+    Queued { since: Stamp },
     /// Asked, not answered. The answer counts for `snapshot`, whatever has been listed since.
     InFlight { ticket: u64, started: Stamp, snapshot: Arc<Snapshot> },
 }

@@ -26,13 +26,13 @@ struct Waiting {
 impl Requests {
     /// Asks for a look at a pod.
     pub(crate) fn nudge(&self, pod: PodUid, at: Stamp) {
-        self.waiting.lock().nudges.insert(pod, at);
+        keep_newest(&mut self.waiting.lock().nudges, pod, at);
         self.arrived.notify_one();
     }
 
     /// Asks for an inspection of a pod at its next look.
     pub(crate) fn reinspect(&self, pod: PodUid, at: Stamp) {
-        self.waiting.lock().reinspects.insert(pod, at);
+        keep_newest(&mut self.waiting.lock().reinspects, pod, at);
         self.arrived.notify_one();
     }
 
@@ -49,4 +49,10 @@ impl Requests {
         let nudges = waiting.nudges.into_iter().map(|(pod, at)| Input::Nudge { pod, at });
         reinspects.chain(nudges)
     }
+}
+
+/// Moments are taken before the lock, so they may come in the wrong order.
+fn keep_newest(wishes: &mut BTreeMap<PodUid, Stamp>, pod: PodUid, at: Stamp) {
+    let newest = wishes.entry(pod).or_insert(at);
+    *newest = at.max(*newest);
 }

@@ -1,11 +1,13 @@
 //! What the driver writes and the handles read.
 
+use std::time::Duration;
+
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cache::CacheWriter;
-use crate::clock::Clock;
+use crate::clock::{Clock, Stamp};
 use crate::core::{Config, Core, Effect, Input, Measure};
 use crate::feed::Feed;
 use crate::health::Health;
@@ -42,8 +44,8 @@ pub(crate) struct Shared {
     pub(crate) requests: Requests,
     pub(crate) board: CallBoard,
     pub(crate) reach: watch::Sender<Reach>,
-    /// How many relists have ended.
-    pub(crate) relists: watch::Sender<u64>,
+    /// When the newest good relist that has ended was asked for.
+    pub(crate) relists: watch::Sender<Option<Stamp>>,
     metrics: Metrics,
 }
 
@@ -58,7 +60,7 @@ impl Shared {
             requests: Requests::default(),
             board: CallBoard::new(clock.clone()),
             reach: watch::Sender::new(Reach::Unasked),
-            relists: watch::Sender::new(0),
+            relists: watch::Sender::new(None),
             metrics,
             clock,
         }
@@ -66,17 +68,22 @@ impl Shared {
 
     pub(crate) fn step(&self, input: Input) -> Vec<Effect> {
         let now = self.clock.now();
-        let was_listed = matches!(input, Input::Listed { answer: Ok(_), .. });
+        let listed = match &input {
+            Input::Listed { asked, answer } => Some((*asked, answer.is_ok())),
+            _ => None,
+        };
         let mut core = self.core.lock();
         let effects = core.step(input, now);
         self.metrics
             .inspections_in_flight
             .set(i64::try_from(core.inspections_in_flight()).unwrap_or(i64::MAX));
-        if was_listed {
+        if let Some((asked, is_good)) = listed {
             let stuck = core.troubled_pods(now.stamp).len();
             self.metrics.stuck_pods.set(i64::try_from(stuck).unwrap_or(i64::MAX));
-            #[expect(clippy::cast_precision_loss, reason = "a gauge of seconds needs no nanoseconds")]
-            self.metrics.last_seen.set(now.wall.0 as f64 / 1e9);
+            if is_good {
+                let wall = Duration::from_nanos(u64::try_from(now.wall.0).unwrap_or(0));
+                self.metrics.last_seen.set(wall.saturating_sub(asked.until(now.stamp)).as_secs_f64());
+            }
         }
         effects
     }
@@ -98,7 +105,7 @@ impl Shared {
             Effect::Forget { pod } => self.cache.forget(&pod),
             Effect::Hold { pod } => self.cache.hold(pod),
             Effect::Settle { pod, asked } => self.cache.settle(&pod, asked),
-            Effect::Advance { asked } => self.cache.advance(asked),
+            Effect::Advance { asked, proves_absence } => self.cache.advance(asked, proves_absence),
             Effect::Tell(event) => {
                 if event.kind.is_delivered() {
                     self.feed.tell(event);
@@ -113,18 +120,19 @@ impl Shared {
 
     fn measure(&self, measure: Measure) {
         self.metrics.observe(measure);
-        if matches!(measure, Measure::Relist(_)) {
-            self.relists.send_modify(|relists| *relists += 1);
+        if let Measure::Relist { asked: Some(asked), .. } = measure {
+            self.relists.send_replace(Some(asked));
         }
     }
 
     pub(crate) fn health(&self) -> Health {
         let calls = self.board.calls();
         let now = self.clock.stamp();
-        let (list, pods) = {
+        let (list, pods, last_inspection) = {
             let core = self.core.lock();
-            (core.list_facts().clone(), core.troubled_pods(now))
+            (core.list_facts().clone(), core.troubled_pods(now), core.last_inspection())
         };
-        Health::assess(&list, pods, &calls, self.config.relist_threshold, now)
+        let health = Health::assess(&list, pods, &calls, self.config.relist_threshold, now);
+        Health { last_inspection: last_inspection.map(|begun| begun.until(now)), ..health }
     }
 }

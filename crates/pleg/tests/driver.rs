@@ -1,6 +1,7 @@
 //! The whole PLEG on paused time, over a runtime that the test holds in its hand.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -435,4 +436,23 @@ async fn dropping_it_ends_every_task_and_tells_everyone() {
         tokio::task::yield_now().await;
     }
     assert!(!handle.health().healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_is_given_up_and_a_start_leave_one_driver() {
+    let runtime = FakeRuntime::default();
+    runtime.set("a", ContainerState::Running);
+    let mut pleg = start(&runtime);
+    let handle = pleg.handle();
+    let mut events = handle.subscribe();
+    next(&mut events).await;
+    {
+        let mut stopping = Box::pin(pleg.stop());
+        let waker = std::task::Waker::noop();
+        let _ = stopping.as_mut().poll(&mut std::task::Context::from_waker(waker));
+    }
+    pleg.start();
+    runtime.set("a", ContainerState::Exited);
+    assert_eq!(next(&mut events).await.kind, EventKind::ContainerDied);
+    assert!(handle.health().healthy, "{}", handle.health());
 }

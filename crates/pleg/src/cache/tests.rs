@@ -51,7 +51,7 @@ fn an_entry_is_new_enough_by_its_own_time_or_by_the_global_one() {
     {
         let cache = CacheWriter::new();
         cache.store(&pod(), status("a"), at(modified));
-        cache.advance(at(global));
+        cache.advance(at(global), true);
         assert_eq!(is_newer(&cache, at(100)), expected, "global {global}, modified {modified}");
     }
 }
@@ -59,7 +59,7 @@ fn an_entry_is_new_enough_by_its_own_time_or_by_the_global_one() {
 #[test]
 fn the_global_time_vouches_for_pods_that_the_runtime_does_not_know() {
     let cache = CacheWriter::new();
-    cache.advance(at(100));
+    cache.advance(at(100), true);
     assert!(is_newer(&cache, at(99)));
     assert!(!is_newer(&cache, at(101)));
     assert!(!is_newer(&cache, at(100)), "asked at that very moment is not asked after it");
@@ -70,7 +70,7 @@ fn the_global_time_does_not_vouch_for_a_held_pod() {
     let cache = CacheWriter::new();
     cache.store(&pod(), status("a"), at(1));
     cache.hold(pod());
-    cache.advance(at(100));
+    cache.advance(at(100), true);
     assert!(!is_newer(&cache, at(50)));
     cache.settle(&pod(), at(100));
     assert!(is_newer(&cache, at(50)));
@@ -113,7 +113,7 @@ async fn waiters_are_never_woken_early_and_never_forgotten() {
     type Action = fn(&CacheWriter, Stamp);
     let store: Action = |cache, asked| cache.store(&pod(), status("new"), asked);
     let settle: Action = |cache, asked| cache.settle(&pod(), asked);
-    let advance: Action = |cache, asked| cache.advance(asked);
+    let advance: Action = |cache, asked| cache.advance(asked, true);
     let rows = [
         ("store", true, store),
         ("settle", true, settle),
@@ -148,7 +148,7 @@ async fn a_waiter_on_a_held_pod_is_not_woken_by_the_global_time() {
     cache.hold(pod());
     let mut waiting = Box::pin(reader.newer_than(&uid, at(10)));
     assert!(poll!(waiting).is_pending());
-    cache.advance(at(20));
+    cache.advance(at(20), true);
     assert!(poll!(waiting).is_pending());
     cache.settle(&pod(), at(20));
     assert!(poll!(waiting).is_ready());
@@ -165,7 +165,7 @@ async fn giving_up_leaves_nothing_behind_and_disturbs_nobody() {
     assert!(poll!(impatient).is_pending());
     drop(impatient);
     assert_eq!(cache.0.lock().waiters[&pod()].len(), 1);
-    cache.advance(at(6));
+    cache.advance(at(6), true);
     assert!(poll!(patient).is_ready());
     assert!(cache.0.lock().waiters.is_empty());
 }
@@ -185,10 +185,20 @@ async fn closing_tells_those_who_wait_and_those_who_come() {
 #[test]
 fn absence_is_remembered_only_until_the_global_time_tells_it() {
     let cache = CacheWriter::new();
-    cache.advance(at(1));
+    cache.advance(at(1), true);
     cache.settle(&pod(), at(5));
     assert!(is_newer(&cache, at(4)));
-    cache.advance(at(6));
+    cache.advance(at(6), true);
     assert!(cache.0.lock().absent.is_empty());
     assert!(is_newer(&cache, at(4)));
+}
+
+#[test]
+fn a_list_that_could_not_be_read_whole_says_nothing_of_what_it_does_not_show() {
+    let cache = CacheWriter::new();
+    cache.advance(at(1), true);
+    cache.advance(at(9), false);
+    assert!(!is_newer(&cache, at(5)), "the pod may be the entry that could not be read");
+    cache.store(&pod(), status("a"), at(2));
+    assert!(is_newer(&cache, at(5)), "what is stored was listed");
 }

@@ -147,7 +147,7 @@ impl Harness {
                 Effect::Forget { pod } => self.cache.forget(&pod),
                 Effect::Hold { pod } => self.cache.hold(pod),
                 Effect::Settle { pod, asked } => self.cache.settle(&pod, asked),
-                Effect::Advance { asked } => self.cache.advance(asked),
+                Effect::Advance { asked, proves_absence } => self.cache.advance(asked, proves_absence),
                 Effect::Tell(event) => self.told.push(event),
                 Effect::Measure(measure) => self.measured.push(measure),
             }
@@ -205,6 +205,15 @@ impl Harness {
         let pods = pod.into_iter().map(Arc::new).collect();
         let listing = Listing { pods, unreadable: self.unreadable, epoch: self.epoch };
         self.step(Input::Looked { pod: looked, asked, answer: Ok(listing) });
+    }
+
+    /// Fails a look, if there are so many.
+    pub(super) fn fail_look(&mut self, which: usize) {
+        if which < self.looks.len() {
+            let (pod, asked) = self.looks.remove(which);
+            let answer = Err(refused(pod.as_str()));
+            self.step(Input::Looked { pod, asked, answer });
+        }
     }
 
     /// What is being inspected.

@@ -43,14 +43,17 @@ enum Op {
     },
     AnswerList,
     FailList,
-    /// The runtime restarts: the next answer comes over a new connection, and may lack a pod.
+    /// The runtime restarts: the next answer comes over a new connection, and may lack a pod, or a container of it.
     Reconnect {
-        forgets: Option<usize>,
+        forgets: Option<(usize, Option<usize>)>,
     },
     Nudge {
         pod: usize,
     },
     AnswerLook {
+        which: usize,
+    },
+    FailLook {
         which: usize,
     },
     Inspect {
@@ -80,9 +83,10 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (1..2_500_u64).prop_map(|millis| Op::Pass { millis }),
         6 => Just(Op::AnswerList),
         1 => Just(Op::FailList),
-        1 => prop::option::of(pod.clone()).prop_map(|forgets| Op::Reconnect { forgets }),
+        1 => prop::option::of((pod.clone(), prop::option::of(0..3_usize))).prop_map(|forgets| Op::Reconnect { forgets }),
         3 => pod.clone().prop_map(|pod| Op::Nudge { pod }),
         3 => (0..3_usize).prop_map(|which| Op::AnswerLook { which }),
+        1 => (0..3_usize).prop_map(|which| Op::FailLook { which }),
         9 => (0..3_usize, prop::bool::weighted(0.3)).prop_map(|(which, fails)| Op::Inspect { which, fails }),
         1 => pod.prop_map(|pod| Op::Reinspect { pod }),
         1 => Just(Op::Interrupt),
@@ -163,7 +167,7 @@ impl World {
 struct Run {
     pleg: Harness,
     world: World,
-    forgets: Option<&'static str>,
+    forgets: Option<(&'static str, Option<usize>)>,
     moments: Vec<Stamp>,
     heard: Vec<PodEvent>,
 }
@@ -228,9 +232,17 @@ impl Run {
                 if self.pleg.is_listing() {
                     // The very first list has nothing to be compared with, and is believed.
                     let forgets = self.forgets.take().filter(|_| self.pleg.has_listed());
-                    let views = self.world.views();
-                    let views =
-                        views.into_iter().filter(|view| Some(view.pod.uid.as_str()) != forgets).collect();
+                    let mut views = self.world.views();
+                    match forgets {
+                        None => {}
+                        Some((uid, None)) => views.retain(|view| view.pod.uid.as_str() != uid),
+                        Some((uid, Some(which))) => {
+                            for view in views.iter_mut().filter(|view| view.pod.uid.as_str() == uid) {
+                                view.containers.truncate(which);
+                            }
+                            views.retain(|view| !view.is_empty());
+                        }
+                    }
                     self.pleg.answer_list(views);
                 }
             }
@@ -241,7 +253,7 @@ impl Run {
             }
             Op::Reconnect { forgets } => {
                 self.pleg.epoch += 1;
-                self.forgets = forgets.map(|pod| PODS[pod]);
+                self.forgets = forgets.map(|(pod, which)| (PODS[pod], which));
             }
             Op::Nudge { pod } => self.pleg.step(Input::Nudge { pod: PODS[pod].into(), at }),
             Op::AnswerLook { which } => {
@@ -250,6 +262,7 @@ impl Run {
                     self.pleg.answer_look(uid, self.world.view(uid));
                 }
             }
+            Op::FailLook { which } => self.pleg.fail_look(which),
             Op::Inspect { which, fails } => self.inspect(which, fails),
             Op::Reinspect { pod } => self.pleg.step(Input::Reinspect { pod: PODS[pod].into(), at }),
             Op::Interrupt => {
@@ -408,7 +421,7 @@ proptest! {
     #[test]
     fn hints_do_not_change_the_result(history in history()) {
         let mut with = Run::play(&history, |_| false);
-        let mut without = Run::play(&history, |op| matches!(op, Op::Nudge { .. } | Op::AnswerLook { .. }));
+        let mut without = Run::play(&history, |op| matches!(op, Op::Nudge { .. } | Op::AnswerLook { .. } | Op::FailLook { .. }));
         with.settle();
         without.settle();
         for uid in PODS {

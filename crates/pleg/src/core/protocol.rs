@@ -119,6 +119,8 @@ pub enum Effect {
     Advance {
         /// As of when.
         asked: Stamp,
+        /// Whether that goes for pods without an entry too: whether the runtime does not know them.
+        proves_absence: bool,
     },
     /// A number for the metrics.
     Measure(Measure),
@@ -129,8 +131,13 @@ pub enum Effect {
 pub enum Measure {
     /// From the start of the last successful list to the start of this one.
     RelistInterval(Duration),
-    /// A list of all pods, with the inspections that it led to, took this long.
-    Relist(Duration),
+    /// A list of all pods has ended, with the inspections that it led to.
+    Relist {
+        /// How long it took.
+        took: Duration,
+        /// When it was asked for, if it succeeded.
+        asked: Option<Stamp>,
+    },
     /// A look at one pod took this long.
     Look(Duration),
     /// What the last list counted.

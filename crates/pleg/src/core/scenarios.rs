@@ -392,6 +392,9 @@ fn a_look_for_a_pod_that_nobody_knows_leads_to_a_full_list() {
     let at = pleg.now().stamp;
     pleg.step(Input::Nudge { pod: "A".into(), at });
     pleg.answer_look("A", None);
+    assert!(!pleg.is_listing(), "lists do not follow each other without a pause");
+    pleg.pass(SHORTEST_PERIOD);
+    pleg.tick();
     assert!(pleg.is_listing());
 }
 
@@ -403,6 +406,9 @@ fn a_pod_that_no_filter_finds_is_looked_at_by_a_full_list() {
     pleg.relist(vec![by_hand]);
     let at = pleg.now().stamp;
     pleg.step(Input::Nudge { pod: "A".into(), at });
+    assert!(pleg.looking_at().is_empty());
+    pleg.pass(SHORTEST_PERIOD);
+    pleg.tick();
     assert!(pleg.is_listing() && pleg.looking_at().is_empty());
 }
 
@@ -416,6 +422,9 @@ fn many_wishes_become_one_full_list() {
     }
     assert!(pleg.looking_at().is_empty(), "no look starts while all pods are listed");
     pleg.answer_list(vec![pod("A", &[("c", Running)])]);
+    assert!(pleg.looking_at().is_empty());
+    pleg.pass(SHORTEST_PERIOD);
+    pleg.tick();
     assert!(pleg.is_listing() && pleg.looking_at().is_empty());
 }
 
@@ -557,4 +566,54 @@ fn an_interrupted_pleg_goes_on_where_it_was() {
     pleg.forget_calls();
     pleg.hanging.clear();
     assert_eq!(pleg.relist(vec![pod("A", &[("a", Exited)])]), [told(Died, "A", "a")]);
+}
+
+#[test]
+fn a_list_right_after_a_reconnect_makes_nothing_fresher() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    let acted = pleg.now().stamp;
+    pleg.epoch = 2;
+    pleg.relist(vec![pod("A", &[("c1", Exited)])]);
+    let is_newer = |pleg: &Harness| pleg.cache.reader().newer_than_now(&"A".into(), acted).is_some();
+    assert!(!is_newer(&pleg), "what was made just before the restart may not be remembered yet");
+    pleg.relist(vec![pod("A", &[("c2", Created), ("c1", Exited)])]);
+    assert!(is_newer(&pleg));
+}
+
+#[test]
+fn a_relist_ends_when_all_that_it_found_has_been_inspected() {
+    let relists = |pleg: &Harness| {
+        pleg.measured.iter().filter(|measure| matches!(measure, Measure::Relist { .. })).count()
+    };
+    let mut pleg = Harness::new();
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("a", Running)]), pod("B", &[("b", Running)])]);
+    assert_eq!(relists(&pleg), 0);
+    pleg.pass(Duration::from_millis(900));
+    pleg.answer_inspections();
+    assert_eq!(relists(&pleg), 1);
+
+    pleg.hanging.insert("A".into());
+    pleg.relist(vec![pod("A", &[("a", Exited)]), pod("B", &[("b", Running)])]);
+    assert_eq!(relists(&pleg), 1);
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    pleg.answer_look("A", None);
+    assert_eq!(relists(&pleg), 2, "a pod that is gone is not waited for");
+}
+
+#[test]
+fn an_inspection_does_not_fulfil_a_wish_that_came_after_it_began() {
+    let mut pleg = Harness::new();
+    let view = |state| vec![pod("A", &[("a", state)])];
+    pleg.relist(view(Running));
+    pleg.start_list();
+    pleg.answer_list(view(Unknown));
+    let at = pleg.now().stamp;
+    pleg.step(Input::Reinspect { pod: "A".into(), at });
+    pleg.take_told();
+    pleg.answer_inspections();
+    assert_eq!(pleg.take_inspected().len(), 3, "the first list, the change, the wish");
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")], "told once");
 }

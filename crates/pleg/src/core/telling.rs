@@ -69,10 +69,12 @@ impl Core {
         let mut delivered = 0;
         for Change { subject, kinds } in changes {
             for &kind in kinds {
+                // Numbers count what is heard: a gap in them would look like a loss.
+                let seq = if kind.is_delivered() { self.next_seq() } else { self.last_seq };
                 delivered += usize::from(kind.is_delivered());
                 let exit = (kind == EventKind::ContainerDied).then(|| telling.exit(&subject)).flatten();
                 let event = PodEvent {
-                    seq: self.next_seq(),
+                    seq,
                     kind,
                     pod: telling.pod.clone(),
                     exit,

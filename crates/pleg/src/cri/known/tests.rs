@@ -48,6 +48,7 @@ fn lists(made: &Made, shown: &Shown) -> (SandboxList, ContainerList) {
             attempt: 0,
             state,
             created_at: UnixNanos(7),
+            damaged: false,
         });
     }
     for &(n, state) in &shown.1 {
@@ -62,6 +63,7 @@ fn lists(made: &Made, shown: &Shown) -> (SandboxList, ContainerList) {
             attempt: 0,
             state,
             created_at: UnixNanos(7),
+            damaged: false,
         });
     }
     (sandboxes, containers)
