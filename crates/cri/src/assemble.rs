@@ -23,13 +23,14 @@ pub fn assemble(sandboxes: &SandboxList, containers: &ContainerList) -> PodListi
     for entry in containers.iter() {
         pods.add_container(&entry);
     }
+    let misplaced = pods.misplaced;
     let mut pods = pods.pods;
     for pod in &mut pods {
         pod.sort();
     }
     PodListing {
         pods,
-        unreadable: sandboxes.unreadable + containers.unreadable,
+        unreadable: sandboxes.unreadable + containers.unreadable + misplaced,
         epoch: (sandboxes.epoch == containers.epoch).then_some(sandboxes.epoch),
     }
 }
@@ -41,6 +42,8 @@ struct Pods<'a> {
     by_sandbox: HashMap<&'a str, (usize, SandboxId)>,
     /// Whether a pod has its name from a sandbox, rather than from the labels of a container.
     named_by_sandbox: Vec<bool>,
+    /// How many entries went to a pod only because damage hides the one that they belong to.
+    misplaced: usize,
     /// Namespaces and names of containers, of which there are few: one copy each.
     words: HashMap<&'a str, Arc<str>>,
 }
@@ -52,6 +55,7 @@ impl<'a> Pods<'a> {
             named_by_sandbox: Vec::with_capacity(sandboxes),
             by_key: HashMap::with_capacity(sandboxes),
             by_sandbox: HashMap::with_capacity(sandboxes),
+            misplaced: 0,
             words: HashMap::new(),
         }
     }
@@ -77,6 +81,9 @@ impl<'a> Pods<'a> {
             Some((index, sandbox)) => (*index, sandbox.clone()),
             None => {
                 let key = first_set([entry.pod_uid, entry.sandbox, entry.id]);
+                // Without a sandbox id it was counted when it was read.
+                let is_misplaced = entry.damaged && entry.pod_uid.is_empty() && !entry.sandbox.is_empty();
+                self.misplaced += usize::from(is_misplaced);
                 let index = self.pod(key, entry.pod_namespace, entry.pod_name, false);
                 (index, SandboxId::from(entry.sandbox))
             }

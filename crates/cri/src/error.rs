@@ -140,13 +140,14 @@ impl Error {
         matches!(self.kind(), ErrorKind::Deadline | ErrorKind::CommandTimeout | ErrorKind::Silent)
     }
 
-    /// Whether nobody answered: there is no runtime at the endpoint, or not now.
+    /// Whether nobody answered: there is no runtime at the endpoint, or not now, or not for us.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(
             self.kind(),
             ErrorKind::NoSocket
                 | ErrorKind::NotASocket
+                | ErrorKind::PermissionDenied
                 | ErrorKind::ConnectionRefused
                 | ErrorKind::Silent
                 | ErrorKind::NotGrpc

@@ -42,6 +42,18 @@ impl Damage {
         String::from_utf8_lossy(bytes)
     }
 
+    /// A text by which something is found again. A broken one would only mislead, so it counts as missing.
+    fn key<'a>(&mut self, value: Value<'a>) -> &'a str {
+        let bytes = match value {
+            Value::Bytes(bytes) => bytes,
+            Value::Varint(_) | Value::Fixed => &[0xff],
+        };
+        std::str::from_utf8(bytes).unwrap_or_else(|_| {
+            self.0 = true;
+            ""
+        })
+    }
+
     /// A number.
     fn number(&mut self, value: Value<'_>) -> u64 {
         let Value::Varint(number) = value else {
@@ -74,7 +86,7 @@ impl Damage {
 /// The labels that say what an entry belongs to.
 #[derive(Default)]
 struct PodLabels<'a> {
-    uid: Cow<'a, str>,
+    uid: &'a str,
     name: Cow<'a, str>,
     namespace: Cow<'a, str>,
     container: Cow<'a, str>,
@@ -90,9 +102,11 @@ impl<'a> PodLabels<'a> {
             (2, _) => value = field,
             _ => {}
         });
-        let slot = if key == labels::POD_UID.as_bytes() {
-            &mut self.uid
-        } else if key == labels::POD_NAME.as_bytes() {
+        if key == labels::POD_UID.as_bytes() {
+            self.uid = damage.key(value);
+            return;
+        }
+        let slot = if key == labels::POD_NAME.as_bytes() {
             &mut self.name
         } else if key == labels::POD_NAMESPACE.as_bytes() {
             &mut self.namespace
@@ -111,7 +125,8 @@ fn first_set<'a>(first: &'a str, second: &'a str) -> &'a str {
 
 impl Lean for SandboxList {
     fn read(&mut self, entry: &[u8], whole: bool) {
-        let [mut id, mut uid, mut name, mut namespace] = <[Cow<'_, str>; 4]>::default();
+        let [mut id, mut name, mut namespace] = <[Cow<'_, str>; 3]>::default();
+        let mut uid = "";
         let (mut attempt, mut state, mut created_at) = (0, 0, 0);
         let mut labels = PodLabels::default();
         let mut bad_id = Damage::default();
@@ -120,7 +135,7 @@ impl Lean for SandboxList {
             1 => id = bad_id.text(value),
             2 => damage.message(value, |damage, number, value| match number {
                 1 => name = damage.text(value),
-                2 => uid = damage.text(value),
+                2 => uid = damage.key(value),
                 3 => namespace = damage.text(value),
                 4 => attempt = damage.number(value) as u32,
                 _ => {}
@@ -131,7 +146,7 @@ impl Lean for SandboxList {
             _ => {}
         });
         let damaged = damage.0 || bad_id.0;
-        let pod_uid = first_set(&uid, &labels.uid);
+        let pod_uid = first_set(uid, labels.uid);
         if id.is_empty() || bad_id.0 || (damaged && pod_uid.is_empty()) {
             self.miss();
         }
@@ -145,6 +160,7 @@ impl Lean for SandboxList {
                 attempt,
                 state: if damaged { SandboxState::Unknown } else { sandbox_state(state) },
                 created_at: UnixNanos(created_at),
+                damaged,
             });
         }
     }
@@ -156,14 +172,15 @@ impl Lean for SandboxList {
 
 impl Lean for ContainerList {
     fn read(&mut self, entry: &[u8], whole: bool) {
-        let [mut id, mut sandbox, mut name] = <[Cow<'_, str>; 3]>::default();
+        let [mut id, mut name] = <[Cow<'_, str>; 2]>::default();
+        let mut sandbox = "";
         let (mut attempt, mut state, mut created_at) = (0, 0, 0);
         let mut labels = PodLabels::default();
         let mut bad_id = Damage::default();
         let mut damage = Damage(!whole);
         damage.fields(entry, |damage, number, value| match number {
             1 => id = bad_id.text(value),
-            2 => sandbox = damage.text(value),
+            2 => sandbox = damage.key(value),
             3 => damage.message(value, |damage, number, value| match number {
                 1 => name = damage.text(value),
                 2 => attempt = damage.number(value) as u32,
@@ -181,14 +198,15 @@ impl Lean for ContainerList {
         if !id.is_empty() {
             self.push(ContainerEntry {
                 id: &id,
-                sandbox: &sandbox,
+                sandbox,
                 name: first_set(&name, &labels.container),
-                pod_uid: &labels.uid,
+                pod_uid: labels.uid,
                 pod_namespace: &labels.namespace,
                 pod_name: &labels.name,
                 attempt,
                 state: if damaged { ContainerState::Unknown } else { container_state(state) },
                 created_at: UnixNanos(created_at),
+                damaged,
             });
         }
     }

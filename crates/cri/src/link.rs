@@ -67,7 +67,7 @@ impl Link {
         let epoch = self.epoch() + 1;
         let result = match timeout(limit, Connection::open(&self.endpoint, epoch)).await {
             Ok(result) => result,
-            Err(_) => Err(ConnectError::new(ErrorKind::Silent, format!("nothing heard for {limit:?}"))),
+            Err(_) => Err(ConnectError::new(ErrorKind::Silent, format!("nothing was heard for {limit:?}"))),
         };
         let mut state = self.state.lock();
         match result {

@@ -3,8 +3,7 @@
 //! A list keeps all its texts in one piece of memory, and its entries are views into it: reading ten thousand entries
 //! takes a handful of allocations.
 
-use std::collections::HashSet;
-
+use foldhash::{HashSet, HashSetExt};
 use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState, UnixNanos};
 
 /// Which sandboxes or containers to list.
@@ -32,10 +31,12 @@ pub struct SandboxEntry<'a> {
     pub selectable: bool,
     /// How many sandboxes this pod had before it.
     pub attempt: u32,
-    /// Its state; unknown if the entry could not be read to its end.
+    /// Its state; unknown if the entry is damaged.
     pub state: SandboxState,
     /// When it was made.
     pub created_at: UnixNanos,
+    /// Whether some of it could not be read.
+    pub damaged: bool,
 }
 
 /// A container in a list.
@@ -55,10 +56,12 @@ pub struct ContainerEntry<'a> {
     pub pod_name: &'a str,
     /// How many containers of this name the pod had before it.
     pub attempt: u32,
-    /// Its state; unknown if the entry could not be read to its end.
+    /// Its state; unknown if the entry is damaged.
     pub state: ContainerState,
     /// When it was made.
     pub created_at: UnixNanos,
+    /// Whether some of it could not be read.
+    pub damaged: bool,
 }
 
 /// The answer to a list of sandboxes.
@@ -109,6 +112,7 @@ struct SandboxRow {
     attempt: u32,
     state: SandboxState,
     created_at: UnixNanos,
+    damaged: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +122,7 @@ struct ContainerRow {
     attempt: u32,
     state: ContainerState,
     created_at: UnixNanos,
+    damaged: bool,
 }
 
 /// Puts texts at the end of `all`, and says where they are. `None` if there is no room for them.
@@ -164,6 +169,7 @@ impl SandboxList {
                 attempt: row.attempt,
                 state: row.state,
                 created_at: row.created_at,
+                damaged: row.damaged,
             }
         })
     }
@@ -181,6 +187,7 @@ impl SandboxList {
             attempt: entry.attempt,
             state: entry.state,
             created_at: entry.created_at,
+            damaged: entry.damaged,
         });
     }
 
@@ -217,6 +224,7 @@ impl ContainerList {
                 attempt: row.attempt,
                 state: row.state,
                 created_at: row.created_at,
+                damaged: row.damaged,
             }
         })
     }
@@ -233,6 +241,7 @@ impl ContainerList {
             attempt: entry.attempt,
             state: entry.state,
             created_at: entry.created_at,
+            damaged: entry.damaged,
         });
     }
 
@@ -265,6 +274,7 @@ mod tests {
             attempt,
             state: ContainerState::Running,
             created_at: UnixNanos(-7),
+            damaged: false,
         }
     }
 

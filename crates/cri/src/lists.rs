@@ -94,7 +94,10 @@ async fn all<L: Listed>(attempt: &Attempt) -> Result<L, Status> {
     if !lesson.no_stream.load(Ordering::Relaxed) {
         match attempt.list(L::STREAM, L::request(None, None), L::default()).await {
             // An empty stream may mean that nothing is there, or a method that does nothing: see what the other says.
-            Ok((list, _)) if !list.holds_nothing() => return Ok(list),
+            Ok((mut list, _)) if !list.holds_nothing() => {
+                list.keep_last();
+                return Ok(list);
+            }
             Ok(_) => {}
             Err(status) if status.code() == Code::Unimplemented => {
                 lesson.no_stream.store(true, Ordering::Relaxed);

@@ -17,6 +17,7 @@ fn sandbox<'a>(id: &'a str, uid: &'a str) -> SandboxEntry<'a> {
         attempt: 0,
         state: SandboxState::Ready,
         created_at: UnixNanos(1),
+        damaged: false,
     }
 }
 
@@ -31,6 +32,7 @@ fn container<'a>(id: &'a str, sandbox: &'a str, uid: &'a str) -> ContainerEntry<
         attempt: 0,
         state: ContainerState::Running,
         created_at: UnixNanos(1),
+        damaged: false,
     }
 }
 
@@ -90,6 +92,21 @@ fn without_its_sandbox_a_container_goes_by_label_then_by_sandbox_id_then_alone()
             r#"u2 label-ns/label-pod [] ["c2"] true"#,
         ]
     );
+}
+
+#[test]
+fn a_damaged_container_whose_pod_cannot_be_told_counts_as_unreadable() {
+    let unreadable = |entry: ContainerEntry<'_>| {
+        let (mut sandboxes, mut containers) = (SandboxList::default(), ContainerList::default());
+        sandboxes.push(sandbox("s1", "u1"));
+        containers.push(entry);
+        assemble(&sandboxes, &containers).unreadable
+    };
+    let damaged = |sandbox, uid| ContainerEntry { damaged: true, ..container("c", sandbox, uid) };
+    assert_eq!(unreadable(damaged("gone", "")), 1, "its label may have named the pod");
+    assert_eq!(unreadable(damaged("gone", "u1")), 0);
+    assert_eq!(unreadable(damaged("s1", "")), 0);
+    assert_eq!(unreadable(container("c", "gone", "")), 0, "not damaged: it has no label");
 }
 
 #[test]

@@ -74,6 +74,7 @@ fn straightforward_containers(messages: &[v1::Container]) -> ContainerList {
             attempt: metadata.attempt,
             state: container_state(message.state),
             created_at: UnixNanos(message.created_at),
+            damaged: false,
         });
     }
     list
@@ -98,6 +99,7 @@ fn straightforward_sandboxes(messages: &[v1::PodSandbox]) -> SandboxList {
             attempt: metadata.attempt,
             state: sandbox_state(message.state),
             created_at: UnixNanos(message.created_at),
+            damaged: false,
         });
     }
     list
@@ -288,7 +290,7 @@ fn damage_makes_an_entry_unknown_and_hides_it_only_if_it_hides_whose_it_is() {
     let with = |more: &[u8]| [&encoded, more].concat();
     let not_utf8 = [0xff, 0xfe];
     let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
-    let cases: [(&str, Vec<u8>, Option<ContainerState>, usize); 11] = [
+    let cases: [(&str, Vec<u8>, Option<ContainerState>, usize); 12] = [
         ("nothing wrong", encoded.clone(), Some(ContainerState::Running), 0),
         ("an unknown field", with(&field(15, b"new")), Some(ContainerState::Running), 0),
         ("an unknown state", with(&[6 << 3, 9]), Some(ContainerState::Unknown), 0),
@@ -298,6 +300,7 @@ fn damage_makes_an_entry_unknown_and_hides_it_only_if_it_hides_whose_it_is() {
         ("a name that is not UTF-8", with(&field(3, &field(1, &not_utf8))), Some(ContainerState::Unknown), 0),
         ("garbage at its end", with(&[0xff; 12]), Some(ContainerState::Unknown), 0),
         ("an id that is not UTF-8", with(&field(1, &not_utf8)), Some(ContainerState::Unknown), 1),
+        ("a sandbox id that is not UTF-8", with(&field(2, &not_utf8)), Some(ContainerState::Unknown), 1),
         ("no id", encoded[3..].to_vec(), None, 1),
         (
             "damage before its sandbox is named",
@@ -309,6 +312,9 @@ fn damage_makes_an_entry_unknown_and_hides_it_only_if_it_hides_whose_it_is() {
     for (what, entry, state, unreadable) in cases {
         let list = containers(&answer_of(&[entry]));
         assert_eq!(list.iter().next().map(|entry| entry.state), state, "{what}");
+        let is_damaged = list.iter().any(|entry| entry.damaged);
+        let keeps_its_state = state == Some(ContainerState::Running) || what == "an unknown state";
+        assert_eq!(is_damaged, !keeps_its_state && state.is_some(), "{what}");
         assert_eq!(list.unreadable, unreadable, "{what}");
     }
 }
@@ -327,6 +333,15 @@ fn a_sandbox_whose_metadata_is_lost_is_known_by_its_labels() {
     let read = list.iter().next().unwrap();
     assert_eq!((read.pod_uid, read.pod_name, read.pod_namespace), ("u", "n", "ns"));
     assert_eq!((read.state, list.unreadable), (SandboxState::Unknown, 0));
+}
+
+#[test]
+fn a_broken_uid_is_no_uid() {
+    let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
+    let entry = [field(1, b"s"), field(2, &field(2, &[b'u', 0xff]))].concat();
+    let list = sandboxes(&answer_of(&[entry]));
+    assert_eq!(list.iter().next().unwrap().pod_uid, "", "it would name another pod");
+    assert_eq!(list.unreadable, 1);
 }
 
 #[test]

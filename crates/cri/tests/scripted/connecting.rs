@@ -141,7 +141,7 @@ async fn a_peer_that_says_nothing() {
     assert_eq!(kind, ErrorKind::Silent);
     assert_eq!(
         message,
-        "version: the connection to SOCKET was accepted, but nothing heard for 5s; the runtime may hang: see its log, \
+        "version: the connection to SOCKET was accepted, but nothing was heard for 5s; the runtime may hang: see its log, \
          or restart it"
     );
     assert_eq!(start.elapsed().as_secs(), 5);
