@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use rubelet_cri::{Endpoint, Error, Metrics, Options, RuntimeClient};
+use crate::exit::Failure;
+use rubelet_cri::{Endpoint, EndpointError, Error, Metrics, Options, RuntimeClient};
 
 /// Where runtimes listen by default, in the order in which we try them.
 const KNOWN: [&str; 5] = [
@@ -16,10 +17,13 @@ const KNOWN: [&str; 5] = [
 /// How to find the runtime. For commands that only read: what changes something must be told where.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RuntimeArgs {
-    /// The runtime's CRI socket [default: the first known socket that answers]
-    #[arg(long, short = 'r', value_name = "unix:///PATH", env = "CONTAINER_RUNTIME_ENDPOINT")]
+    /// The runtime's CRI socket [default: `$CONTAINER_RUNTIME_ENDPOINT`, else the first known socket that answers]
+    #[arg(long, short = 'r', value_name = "unix:///PATH")]
     runtime_endpoint: Option<Endpoint>,
 }
+
+/// Names the runtime when no argument does. Empty is the same as not there.
+const ENVIRONMENT: &str = "CONTAINER_RUNTIME_ENDPOINT";
 
 /// A runtime that has answered.
 #[derive(Debug)]
@@ -34,6 +38,9 @@ pub(crate) struct Found {
 /// No runtime answers.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotFound {
+    /// What the environment says is not an endpoint.
+    #[error("{ENVIRONMENT}: {0}")]
+    BadEnvironment(EndpointError),
     /// The one that we were told to use.
     #[error("{}", .0.explanation())]
     Named(Error),
@@ -65,11 +72,27 @@ impl fmt::Display for Tried {
     }
 }
 
+impl NotFound {
+    /// How a command ends for it.
+    pub(crate) fn failure(&self) -> Failure {
+        match self {
+            Self::BadEnvironment(_) => Failure::Usage,
+            Self::Named(_) | Self::Searched(_) => Failure::Runtime,
+        }
+    }
+}
+
 impl RuntimeArgs {
     /// Finds the runtime and greets it.
     pub(crate) async fn find(&self) -> Result<Found, NotFound> {
-        if let Some(endpoint) = &self.runtime_endpoint {
-            return greet(endpoint.clone(), false).await.map_err(NotFound::Named);
+        let of_environment = std::env::var(ENVIRONMENT).ok().filter(|text| !text.trim().is_empty());
+        let named = match (&self.runtime_endpoint, of_environment) {
+            (Some(endpoint), _) => Some(endpoint.clone()),
+            (None, Some(text)) => Some(text.parse().map_err(NotFound::BadEnvironment)?),
+            (None, None) => None,
+        };
+        if let Some(endpoint) = named {
+            return greet(endpoint, false).await.map_err(NotFound::Named);
         }
         let mut tried = Vec::new();
         for endpoint in KNOWN {

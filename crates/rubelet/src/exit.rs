@@ -7,15 +7,18 @@ use std::process::ExitCode;
 pub(crate) enum Failure {
     /// The runtime cannot be reached, or is not one that we can talk to.
     Runtime,
+    /// We were told something that makes no sense.
+    Usage,
     /// The machine did not let us do something that has nothing to do with the runtime.
     System,
 }
 
 impl From<Failure> for ExitCode {
-    /// 2 is taken: it is what a wrong command line ends with.
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::System => Self::from(1),
+            // What the reader of the command line ends with, too.
+            Failure::Usage => Self::from(2),
             Failure::Runtime => Self::from(3),
         }
     }

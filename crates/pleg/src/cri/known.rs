@@ -4,9 +4,9 @@
 //! value as the one before, which takes no memory, and which the core recognises by its address. All others are
 //! [assembled](rubelet_cri::assemble) as if there were nothing else.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use rubelet_cri::{ContainerEntry, ContainerList, SandboxEntry, SandboxList};
 use rubelet_model::{ContainerId, ContainerState, PodUid, RuntimePod, SandboxId, SandboxState};
 
@@ -182,7 +182,7 @@ impl Known {
     }
 }
 
-impl<S: PartialEq> Thing<S> {
+impl<S: Copy + PartialEq> Thing<S> {
     /// Whether it is in this state still. A list that shows it twice is not to be trusted on it.
     fn is_the_same(&mut self, state: S, list_number: u64) -> bool {
         let is_first = self.seen_by != list_number;

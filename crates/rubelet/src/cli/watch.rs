@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
-use crate::watch::{Filter, Format, KindFilter, Watch};
+use crate::watch::{Filter, Format, KindFilter, Watch, told_to_end};
 
 /// The arguments of `rubelet watch`.
 #[derive(Debug, clap::Args)]
@@ -38,18 +38,18 @@ pub(super) fn run(args: &Args) -> ExitCode {
     };
     let filter =
         Filter { namespaces: args.namespace.clone(), pods: args.pod.clone(), kinds: args.kinds.clone() };
-    let watched = runtime.block_on(async {
-        let found = args.runtime.find().await?;
-        Watch::new(found, filter, args.output).run().await;
-        Ok(())
+    let ended = runtime.block_on(async {
+        let found = tokio::select! {
+            () = told_to_end() => return Ok(()),
+            found = args.runtime.find() => found.map_err(|error| (error.failure(), error.to_string()))?,
+        };
+        let watched = Watch::new(found, filter, args.output).run().await;
+        watched.map_err(|error| (Failure::System, format!("cannot print: {error}")))
     });
     // A printer that is stuck in a pipe that nobody reads must not keep us from ending.
     runtime.shutdown_background();
-    match watched {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let error: crate::endpoint::NotFound = error;
-            super::fail(Failure::Runtime, &error)
-        }
+        Err((failure, error)) => super::fail(failure, &error),
     }
 }

@@ -1,8 +1,8 @@
 //! What is printed for programs: one JSON object a line, each with a `type`.
 
 use jiff::Timestamp;
-use pleg::{CallReport, PodEvent, StuckPod, Subject, Trigger};
-use rubelet_model::{ContainerState, ContainerStatus, PodRef, PodStatus, SandboxState, UnixNanos};
+use pleg::{Call, PodEvent, Subject, Trigger};
+use rubelet_model::{ContainerState, ContainerStatus, PodStatus, SandboxState, UnixNanos};
 use serde::Serialize;
 
 use super::{Item, Note};
@@ -13,17 +13,7 @@ pub(super) fn line(item: &Item<'_>) -> String {
         Item::Watching { runtime, endpoint, .. } => Object::Watching { runtime, endpoint },
         Item::Pod(status) => Object::Pod(pod(status)),
         Item::Event(event) => Object::Event(self::event(event)),
-        Item::Note(Note::RuntimeLost { reason }) => Object::RuntimeLost { reason },
-        Item::Note(Note::RuntimeBack { after }) => {
-            Object::RuntimeBack { after_seconds: Some(after.as_secs_f64()) }
-        }
-        Item::Note(Note::Reconnected) => Object::RuntimeBack { after_seconds: None },
-        Item::Note(Note::ListHangs(call)) => Object::ListHangs(call),
-        Item::Note(Note::ListAnswers { after }) => Object::ListAnswers { after_seconds: after.as_secs_f64() },
-        Item::Note(Note::PodStuck(stuck)) => Object::PodStuck(stuck),
-        Item::Note(Note::PodUnstuck { pod, after }) => {
-            Object::PodUnstuck { pod, after_seconds: after.as_secs_f64() }
-        }
+        Item::Note { note, at } => Object::from_note(note, rfc3339(*at)),
     };
     serde_json::to_string(&object).expect("these objects have no keys that are not text")
 }
@@ -31,15 +21,90 @@ pub(super) fn line(item: &Item<'_>) -> String {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum Object<'a> {
-    Watching { runtime: &'a str, endpoint: &'a str },
+    Watching {
+        runtime: &'a str,
+        endpoint: &'a str,
+    },
     Pod(Pod<'a>),
     Event(Event<'a>),
-    RuntimeLost { reason: &'a str },
-    RuntimeBack { after_seconds: Option<f64> },
-    ListHangs(&'a CallReport),
-    ListAnswers { after_seconds: f64 },
-    PodStuck(&'a StuckPod),
-    PodUnstuck { pod: &'a PodRef, after_seconds: f64 },
+    RuntimeLost {
+        time: Option<String>,
+        reason: &'a str,
+    },
+    RuntimeBack {
+        time: Option<String>,
+        after_seconds: Option<f64>,
+    },
+    ListHangs {
+        time: Option<String>,
+        call: Call,
+        age_seconds: f64,
+    },
+    ListAnswers {
+        time: Option<String>,
+        after_seconds: f64,
+    },
+    PodStuck(Stuck<'a>),
+    PodUnstuck {
+        time: Option<String>,
+        namespace: &'a str,
+        pod: &'a str,
+        pod_uid: &'a str,
+        after_seconds: f64,
+    },
+}
+
+/// A pod whose status calls hang or fail.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Stuck<'a> {
+    time: Option<String>,
+    namespace: &'a str,
+    pod: &'a str,
+    pod_uid: &'a str,
+    age_seconds: f64,
+    /// What is waited for, if anything, and about which container or sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<Call>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    failures: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+}
+
+impl<'a> Object<'a> {
+    fn from_note(note: &'a Note, time: Option<String>) -> Self {
+        match note {
+            Note::RuntimeLost { reason } => Self::RuntimeLost { time, reason },
+            Note::RuntimeBack { after } => {
+                Self::RuntimeBack { time, after_seconds: Some(after.as_secs_f64()) }
+            }
+            Note::Reconnected => Self::RuntimeBack { time, after_seconds: None },
+            Note::ListHangs(call) => {
+                Self::ListHangs { time, call: call.call, age_seconds: call.age.as_secs_f64() }
+            }
+            Note::ListAnswers { after } => Self::ListAnswers { time, after_seconds: after.as_secs_f64() },
+            Note::PodStuck(stuck) => Self::PodStuck(Stuck {
+                time,
+                namespace: &stuck.pod.namespace,
+                pod: &stuck.pod.name,
+                pod_uid: stuck.pod.uid.as_str(),
+                age_seconds: stuck.age.as_secs_f64(),
+                call: stuck.call.as_ref().map(|call| call.call),
+                id: stuck.call.as_ref().and_then(|call| call.target.as_deref()),
+                failures: stuck.failures,
+                last_error: stuck.last_error.as_ref().map(ToString::to_string),
+            }),
+            Note::PodUnstuck { pod, after } => Self::PodUnstuck {
+                time,
+                namespace: &pod.namespace,
+                pod: &pod.name,
+                pod_uid: pod.uid.as_str(),
+                after_seconds: after.as_secs_f64(),
+            },
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -166,6 +231,7 @@ fn rfc3339(at: UnixNanos) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use pleg::{EventKind, Exit};
+    use rubelet_model::PodRef;
 
     use super::*;
 
@@ -187,7 +253,8 @@ mod tests {
 
     #[test]
     fn control_characters_stay_inside_one_line() {
-        let line = line(&Item::Note(Note::RuntimeLost { reason: "two\nlines".into() }));
-        assert_eq!(line, r#"{"type":"runtimeLost","reason":"two\nlines"}"#);
+        let note = Note::RuntimeLost { reason: "two\nlines".into() };
+        let line = line(&Item::Note { note: &note, at: UnixNanos(0) });
+        assert_eq!(line, r#"{"type":"runtimeLost","time":"1970-01-01T00:00:00Z","reason":"two\nlines"}"#);
     }
 }

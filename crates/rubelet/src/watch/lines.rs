@@ -25,7 +25,9 @@ pub(super) fn line(item: &Item<'_>) -> String {
         }
         Item::Pod(status) => pod(status),
         Item::Event(event) => self::event(event, &TimeZone::system()),
-        Item::Note(note) => self::note(note),
+        Item::Note { note, at } => {
+            format!("{DIM}{}{DIM:#}  {}", time(*at, &TimeZone::system()), self::note(note))
+        }
     }
 }
 

@@ -9,12 +9,13 @@ mod lines;
 mod printer;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::cri::CriObserver;
 use pleg::{CallReport, Config, Handle, Metrics, Pleg, PodEvent, Reach, StuckPod, Subscription};
-use rubelet_model::{PodStatus, PodUid};
+use rubelet_model::{PodStatus, PodUid, UnixNanos};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
@@ -45,7 +46,10 @@ enum Item<'a> {
     /// A pod that was there at the start.
     Pod(&'a PodStatus),
     Event(&'a PodEvent),
-    Note(Note),
+    Note {
+        note: &'a Note,
+        at: UnixNanos,
+    },
 }
 
 /// What an operator should know besides the events.
@@ -87,7 +91,11 @@ impl Watch {
     }
 
     /// Watches until told to end, or until nobody reads what is printed.
-    pub(crate) async fn run(self) {
+    ///
+    /// # Errors
+    ///
+    /// If what is to be printed cannot be, for another reason.
+    pub(crate) async fn run(self) -> io::Result<()> {
         let endpoint = self.found.client.endpoint().to_string();
         let mut pleg =
             Pleg::new(CriObserver::new(self.found.client.clone()), Config::default(), Metrics::default());
@@ -108,11 +116,12 @@ impl Watch {
             }
         }
         screen.printer.flush_what_it_can().await;
+        screen.printer.failure().map_or(Ok(()), Err)
     }
 }
 
 /// Ctrl-C, or a polite kill.
-async fn told_to_end() {
+pub(crate) async fn told_to_end() {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
@@ -137,15 +146,17 @@ impl Screen {
         let is_shown = match item {
             Item::Pod(status) => self.filter.shows_pod(&status.pod),
             Item::Event(event) => self.filter.shows(event),
-            Item::Note(Note::PodStuck(stuck)) => self.filter.shows_pod(&stuck.pod),
-            Item::Note(Note::PodUnstuck { pod, .. }) => self.filter.shows_pod(pod),
-            Item::Note(
-                Note::RuntimeLost { .. }
-                | Note::RuntimeBack { .. }
-                | Note::Reconnected
-                | Note::ListHangs(_)
-                | Note::ListAnswers { .. },
-            )
+            Item::Note { note: Note::PodStuck(stuck), .. } => self.filter.shows_pod(&stuck.pod),
+            Item::Note { note: Note::PodUnstuck { pod, .. }, .. } => self.filter.shows_pod(pod),
+            Item::Note {
+                note:
+                    Note::RuntimeLost { .. }
+                    | Note::RuntimeBack { .. }
+                    | Note::Reconnected
+                    | Note::ListHangs(_)
+                    | Note::ListAnswers { .. },
+                ..
+            }
             | Item::Watching { .. } => true,
         };
         if !is_shown {
@@ -155,9 +166,15 @@ impl Screen {
             Format::Json => self.printer.print(json::line(item)).await,
             Format::Text => match item {
                 Item::Pod(_) | Item::Event(_) => self.printer.print(lines::line(item)).await,
-                Item::Watching { .. } | Item::Note(_) => self.printer.remark(lines::line(item)).await,
+                Item::Watching { .. } | Item::Note { .. } => self.printer.remark(lines::line(item)).await,
             },
         }
+    }
+}
+
+impl Screen {
+    async fn note(&mut self, note: &Note) -> Result<(), Stopped> {
+        self.show(&Item::Note { note, at: pleg::clock::wall_clock() }).await
     }
 }
 
@@ -166,7 +183,7 @@ struct Following<'a> {
     handle: &'a Handle,
     events: Subscription,
     reach: Receiver<Reach>,
-    relists: Receiver<u64>,
+    relists: Receiver<Option<pleg::Stamp>>,
     epoch: Option<u64>,
     lost_since: Option<Instant>,
     stuck: BTreeMap<PodUid, StuckPod>,
@@ -195,10 +212,11 @@ impl<'a> Following<'a> {
         loop {
             tokio::select! {
                 biased;
+                // Rare things first: events may come without end.
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
-                Some(event) = self.events.next() => screen.show(&Item::Event(&event)).await?,
                 Ok(()) = self.relists.changed() => self.note_calls(screen).await?,
                 _ = look_after_calls.tick() => self.note_calls(screen).await?,
+                Some(event) = self.events.next() => screen.show(&Item::Event(&event)).await?,
             }
         }
     }
@@ -207,16 +225,12 @@ impl<'a> Following<'a> {
     async fn show_what_is_there(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
         let cache = self.handle.cache();
         let mut look_after_calls = tokio::time::interval(LIST_HANGS_AFTER);
-        while cache.as_of().is_none() {
+        while self.relists.borrow_and_update().is_none() {
             tokio::select! {
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
                 Ok(()) = self.relists.changed() => {}
                 _ = look_after_calls.tick() => self.note_calls(screen).await?,
             }
-        }
-        if self.relists.borrow_and_update().eq(&0) {
-            // The list is in; its inspections are not.
-            let _ = self.relists.changed().await;
         }
         while self.events.try_next().is_some() {}
         let mut pods: Vec<Arc<PodStatus>> =
@@ -233,6 +247,8 @@ impl<'a> Following<'a> {
         let reach = self.reach.borrow_and_update().clone();
         let note = match reach {
             Reach::Unasked => None,
+            // Noted when the next list is answered.
+            Reach::Lost { error } if error.failure == pleg::Failure::Reconnected => None,
             Reach::Lost { error } => match self.lost_since {
                 Some(_) => None,
                 None => {
@@ -249,7 +265,7 @@ impl<'a> Following<'a> {
             }
         };
         match note {
-            Some(note) => screen.show(&Item::Note(note)).await,
+            Some(note) => screen.note(&note).await,
             None => Ok(()),
         }
     }
@@ -261,20 +277,21 @@ impl<'a> Following<'a> {
         let stuck = health.stuck_pods.into_iter().map(|stuck| (stuck.pod.uid.clone(), stuck)).collect();
 
         match (std::mem::replace(&mut self.hung_list, hung_list), &self.hung_list) {
-            (None, Some(call)) => screen.show(&Item::Note(Note::ListHangs(call.clone()))).await?,
-            (Some(call), None) => screen.show(&Item::Note(Note::ListAnswers { after: call.age })).await?,
+            (None, Some(call)) => screen.note(&Note::ListHangs(call.clone())).await?,
+            (Some(call), None) => screen.note(&Note::ListAnswers { after: call.age }).await?,
             (Some(_), Some(_)) | (None, None) => {}
         }
         let before: BTreeMap<PodUid, StuckPod> = std::mem::replace(&mut self.stuck, stuck);
         for (uid, stuck) in &self.stuck {
             if !before.contains_key(uid) {
-                screen.show(&Item::Note(Note::PodStuck(stuck.clone()))).await?;
+                screen.note(&Note::PodStuck(stuck.clone())).await?;
             }
         }
         for (uid, stuck) in before {
-            if !self.stuck.contains_key(&uid) {
+            // One that was removed has said so with its events.
+            if !self.stuck.contains_key(&uid) && self.handle.cache().contains(&uid) {
                 let note = Note::PodUnstuck { pod: stuck.pod, after: stuck.age };
-                screen.show(&Item::Note(note)).await?;
+                screen.note(&note).await?;
             }
         }
         Ok(())

@@ -7,8 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 /// How many lines may wait for the printer. When they do, whoever prints waits too.
 const WAITING_LINES: usize = 64;
 
-/// Nobody reads what is printed any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The printer prints no more.
+#[derive(Debug)]
 pub(super) struct Stopped;
 
 enum Line {
@@ -20,29 +20,43 @@ enum Line {
     Mark(oneshot::Sender<()>),
 }
 
-pub(super) struct Printer(mpsc::Sender<Line>);
+pub(super) struct Printer {
+    lines: mpsc::Sender<Line>,
+    failure: oneshot::Receiver<io::Error>,
+}
 
 impl Printer {
     pub(super) fn start() -> Self {
         let (lines, waiting) = mpsc::channel(WAITING_LINES);
-        std::thread::spawn(move || print_all(waiting));
-        Self(lines)
+        let (failed, failure) = oneshot::channel();
+        std::thread::spawn(move || {
+            if let Err(error) = print_all(waiting) {
+                // Nobody asks any more if the command is ending anyway.
+                let _ = failed.send(error);
+            }
+        });
+        Self { lines, failure }
+    }
+
+    /// Why it stopped, if that was not because nobody reads what it prints.
+    pub(super) fn failure(&mut self) -> Option<io::Error> {
+        self.failure.try_recv().ok().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }
 
     /// Prints a line of output.
     pub(super) async fn print(&self, line: String) -> Result<(), Stopped> {
-        self.0.send(Line::Output(line)).await.map_err(|_| Stopped)
+        self.lines.send(Line::Output(line)).await.map_err(|_| Stopped)
     }
 
     /// Prints a line beside the output.
     pub(super) async fn remark(&self, line: String) -> Result<(), Stopped> {
-        self.0.send(Line::Remark(line)).await.map_err(|_| Stopped)
+        self.lines.send(Line::Remark(line)).await.map_err(|_| Stopped)
     }
 
     /// Waits for what has been printed to be out, unless the printer is stuck.
     pub(super) async fn flush_what_it_can(&self) {
         let (done, flushed) = oneshot::channel();
-        if self.0.try_send(Line::Mark(done)).is_ok() {
+        if self.lines.try_send(Line::Mark(done)).is_ok() {
             let patience = std::time::Duration::from_millis(200);
             // Late or not, the command ends now.
             let _ = tokio::time::timeout(patience, flushed).await;
@@ -50,25 +64,21 @@ impl Printer {
     }
 }
 
-fn print_all(mut waiting: mpsc::Receiver<Line>) {
+fn print_all(mut waiting: mpsc::Receiver<Line>) -> io::Result<()> {
     while let Some(line) = waiting.blocking_recv() {
-        let printed = match line {
-            Line::Output(line) => print_line(&mut anstream::stdout().lock(), &line),
+        match line {
+            Line::Output(line) => print_line(&mut anstream::stdout().lock(), &line)?,
             Line::Remark(line) => {
                 // Without standard error there is nobody to remark anything to.
                 let _ = print_line(&mut anstream::stderr().lock(), &line);
-                Ok(())
             }
             Line::Mark(done) => {
                 // Whoever waits may have lost patience.
                 let _ = done.send(());
-                Ok(())
             }
-        };
-        if printed.is_err() {
-            return;
         }
     }
+    Ok(())
 }
 
 fn print_line(out: &mut impl Write, line: &str) -> io::Result<()> {

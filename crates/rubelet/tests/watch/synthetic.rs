@@ -106,7 +106,7 @@ async fn a_pod_whose_status_hangs_is_named() {
     let fault = runtime.faults().on(Op::ContainerStatus).container(&stuck).hang();
     runtime.world(|world| world.start(&stuck));
     let named = watching.wait_for("the stuck pod", |object| object["type"] == "podStuck").await;
-    assert_eq!(named["pod"]["name"], "web");
+    assert_eq!((&named["pod"], &named["call"]), (&"web".into(), &"container_status".into()));
     fault.release();
     watching.event("ContainerStarted", "web", "stuck").await;
 }

@@ -161,7 +161,9 @@ impl Cgroups {
 
     /// Removes a group and the groups below it. True if nothing of it is left.
     pub(crate) fn remove(&self, group: &str) -> bool {
-        self.folders(group).iter().map(|folder| remove_tree(folder)).fold(true, |all, one| all && one)
+        // Every folder is tried, whatever becomes of the others.
+        let left: Vec<_> = self.folders(group).into_iter().filter(|folder| !remove_tree(folder)).collect();
+        left.is_empty()
     }
 
     /// Removes an empty group that has no groups below it; anything else stays.

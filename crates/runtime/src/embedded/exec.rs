@@ -84,11 +84,7 @@ impl Runtime {
                 let room = MAX_ANSWER.saturating_sub(stdout.bytes.len().min(MAX_ANSWER));
                 stdout.bytes.truncate(MAX_ANSWER);
                 stderr.bytes.truncate(room);
-                Ok(v1::ExecSyncResponse {
-                    stdout: stdout.bytes.into(),
-                    stderr: stderr.bytes.into(),
-                    exit_code,
-                })
+                Ok(v1::ExecSyncResponse { stdout: stdout.bytes, stderr: stderr.bytes, exit_code })
             }
             Ok(Verdict::TimedOut) => {
                 Err(Error::Timeout { what: format!("command {:?}", request.cmd), seconds: request.timeout })

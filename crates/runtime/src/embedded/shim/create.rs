@@ -63,6 +63,7 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
 }
 
 /// The container library nests its errors; people need the innermost ones too.
+#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
 pub(super) fn library(error: libcontainer::error::LibcontainerError) -> Error {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(&error);

@@ -1,7 +1,7 @@
 //! The last thing that runs before a container's own program, inside the container.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use libcontainer::oci_spec::runtime::Spec;
@@ -51,7 +51,7 @@ impl Launch {
         let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
         let open: Vec<i32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         let verdict = self.verdict.lock().take();
-        let kept = verdict.as_ref().map(|fd| fd.as_raw_fd());
+        let kept = verdict.as_ref().map(AsRawFd::as_raw_fd);
         for fd in open.into_iter().filter(|fd| *fd > 2 && Some(*fd) != kept) {
             let _ = nix::unistd::close(fd);
         }

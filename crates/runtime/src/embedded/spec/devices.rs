@@ -72,7 +72,7 @@ fn collect(host: &Path, inside: &Path, access: &str, found: &mut Vec<Device>) {
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => collect(&path, &target, access, found),
             Ok(kind) if kind.is_char_device() || kind.is_block_device() => {
-                found.extend(node(&path, &target, access))
+                found.extend(node(&path, &target, access));
             }
             _ => {}
         }

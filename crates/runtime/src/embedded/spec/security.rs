@@ -61,7 +61,7 @@ fn legacy_seccomp(path: &str) -> ProfileType {
     }
 }
 
-/// The AppArmor profile to run under, where the machine has AppArmor and the request names one.
+/// The `AppArmor` profile to run under, where the machine has `AppArmor` and the request names one.
 pub(super) fn apparmor_profile(input: &Input<'_>) -> Option<String> {
     if !input.facts.apparmor || input.privileged() {
         return None;

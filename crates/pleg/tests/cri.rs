@@ -1,0 +1,119 @@
+//! The PLEG over CRI, on a synthetic runtime.
+
+use std::time::Duration;
+
+use pleg::cri::CriObserver;
+use pleg::{Call, Config, EventKind, Failure, Handle, Metrics, Pleg, Subscription};
+use rubelet_cri::{Options, RuntimeClient};
+use rubelet_runtime::synthetic::{ContainerId, Exit, Op, PodSpec, Profile, SyntheticRuntime};
+
+/// Long, since it only matters when something does not happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn observe(endpoint: &str, inspect_timeout: Duration) -> Pleg<CriObserver> {
+    let mut options = Options::default();
+    options.inspect_timeout = inspect_timeout;
+    let endpoint = endpoint.parse().expect("an endpoint");
+    let client = RuntimeClient::new(endpoint, options, rubelet_cri::Metrics::default());
+    let mut pleg = Pleg::new(CriObserver::new(client), Config::default(), Metrics::default());
+    pleg.start();
+    pleg
+}
+
+/// Reads events until `count` of a kind have come; returns the pods they are of.
+async fn hear(events: &mut Subscription, kind: EventKind, count: usize) -> Vec<String> {
+    let mut pods = Vec::new();
+    let hearing = async {
+        while pods.len() < count {
+            let event = events.next().await.expect("the pleg runs");
+            if event.kind == kind {
+                pods.push(event.pod.name.to_string());
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, hearing).await.unwrap_or_else(|_| panic!("{count} times {kind:?}"));
+    pods
+}
+
+/// Waits until health shows what is waited for, looking again after every relist.
+async fn health_shows(handle: &Handle, what: &str, is_it: impl Fn(&pleg::Health) -> bool) -> pleg::Health {
+    let mut relists = handle.relists();
+    let waiting = async {
+        loop {
+            let health = handle.health();
+            if is_it(&health) {
+                return health;
+            }
+            relists.changed().await.expect("the pleg runs");
+        }
+    };
+    let health = tokio::time::timeout(PATIENCE, waiting).await;
+    health.unwrap_or_else(|_| panic!("{what}: {}", handle.health()))
+}
+
+#[tokio::test]
+async fn one_pod_of_two_hundred_whose_status_hangs_holds_nobody_back() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+    let containers: Vec<ContainerId> = runtime.world(|world| {
+        (0..200)
+            .map(|number| {
+                let pod = PodSpec::new("lab", format!("pod-{number:03}")).container("main");
+                world.add_pod(pod).containers[0].clone()
+            })
+            .collect()
+    });
+    let stuck = &containers[77];
+    let fault = runtime.faults().on(Op::ContainerStatus).container(stuck).hang();
+
+    // Short enough that the call is given up and made again several times while the test looks on.
+    let pleg = observe(&runtime.endpoint(), Duration::from_millis(700));
+    let handle = pleg.handle();
+    let mut events = handle.subscribe();
+    hear(&mut events, EventKind::ContainerStarted, 199 + 199).await;
+    runtime.world(|world| {
+        for container in &containers {
+            world.exit(container, Exit::code(3));
+        }
+    });
+    let died = hear(&mut events, EventKind::ContainerDied, 199).await;
+    assert!(!died.iter().any(|pod| pod == "pod-077"), "nothing has been read of it");
+
+    let health = health_shows(&handle, "failed more than once", |health| {
+        health.stuck_pods.iter().any(|pod| pod.failures > 1 && pod.call.is_some())
+    })
+    .await;
+    assert!(health.healthy, "{health}");
+    let [pod] = &health.stuck_pods[..] else { panic!("one pod is stuck: {health}") };
+    assert_eq!(&*pod.pod.name, "pod-077");
+    let call = pod.call.as_ref().expect("waited for");
+    assert_eq!((call.call, call.target.as_deref()), (Call::ContainerStatus, Some(stuck.as_str())));
+    assert!(pod.age > call.age, "the pod has been stuck for longer than the last call");
+    let error = handle.cache().get(&pod.pod.uid).expect_err("its error can be read");
+    assert_eq!(error.failure, Failure::Deadline);
+
+    fault.release();
+    let followed = hear(&mut events, EventKind::ContainerDied, 1).await;
+    assert_eq!(followed, ["pod-077"]);
+    health_shows(&handle, "no longer stuck", |health| health.stuck_pods.is_empty()).await;
+    runtime.calls().assert_read_only();
+}
+
+#[tokio::test]
+async fn a_nudge_is_served_by_a_look_at_that_pod_alone() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+    let pod = runtime.world(|world| world.add_pod(PodSpec::new("lab", "web").container("main")));
+    let pleg = observe(&runtime.endpoint(), Duration::from_secs(10));
+    let handle = pleg.handle();
+    let mut events = handle.subscribe();
+    hear(&mut events, EventKind::ContainerStarted, 2).await;
+
+    let acted = handle.clock().stamp();
+    runtime.world(|world| world.exit(&pod.containers[0], Exit::code(7)));
+    handle.nudge(&pod.uid);
+    let cache = handle.cache();
+    let newer = cache.newer_than(&pod.uid, acted);
+    let status = tokio::time::timeout(PATIENCE, newer).await.expect("soon").expect("it runs").expect("read");
+    assert_eq!(status.containers[0].exit_code, 7);
+}
