@@ -170,8 +170,8 @@ fn environment_is_default_then_image_then_request() {
     let mut case = Case::new();
     case.image.env = vec!["A=image".to_owned(), "PATH=/image".to_owned()];
     case.config.envs = vec![
-        v1::KeyValue { key: "A".to_owned(), value: b"request".to_vec().into() },
-        v1::KeyValue { key: "E".to_owned(), value: b"a=b".to_vec().into() },
+        v1::KeyValue { key: "A".to_owned(), value: b"request".to_vec() },
+        v1::KeyValue { key: "E".to_owned(), value: b"a=b".to_vec() },
     ];
     assert_eq!(case.spec()["process"]["env"], json!(["HOSTNAME=pod", "PATH=/image", "A=request", "E=a=b"]));
 }

@@ -228,7 +228,7 @@ mod tests {
         let in_hand = fan.publish(now, parcel(3), &mut Vec::new());
         let blocked = fan.publish(now, parcel(4), &mut Vec::new());
         assert!(fan.is_accepted(in_hand) && !fan.is_accepted(blocked));
-        assert_eq!(numbers(&mut fan, now, 2), [], "others wait too");
+        assert_eq!(numbers(&mut fan, now, 2), [0_u64; 0], "others wait too");
         fan.take(now, 1, &mut Vec::new());
         assert!(fan.is_accepted(blocked));
         fan.close(now, 1, false, &mut Vec::new());
@@ -245,7 +245,7 @@ mod tests {
         fan.open(later, 1, &mut Vec::new());
         fan.open(later, 2, &mut Vec::new());
         assert_eq!(numbers(&mut fan, later, 1), [2, 3, 4, 5]);
-        assert_eq!(numbers(&mut fan, later, 2), []);
+        assert_eq!(numbers(&mut fan, later, 2), [0_u64; 0]);
     }
 
     #[tokio::test]
