@@ -144,7 +144,7 @@ pub enum Measure {
     Running {
         /// Pods with a ready sandbox.
         pods: u64,
-        /// Containers, in the order of [`ContainerState::ALL`].
+        /// Containers, in the order of [`ContainerState::ALL`](rubelet_model::ContainerState::ALL).
         containers: [u64; 4],
     },
 }
