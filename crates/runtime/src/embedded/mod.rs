@@ -10,7 +10,7 @@
 //! ```
 //! A sandbox is namespaces held by mounts; no process keeps it, but for a pod that shares its process namespace.
 //! A container is a folder; its shim and its control group. Everything is on disk before it is true, so the runtime may
-//! be killed at any moment: [`recover`] reads the folders, asks the shims and goes on.
+//! be killed at any moment: `recover` reads the folders, asks the shims and goes on.
 
 mod cgroup;
 mod clock;

@@ -2,7 +2,7 @@
 //!
 //! It is the container's parent, so it learns of every exit and its code; it writes the log; it outlives the runtime.
 //! It is single-threaded, sleeps in one `poll`, and does not touch the memory-hungry container library: a helper
-//! process ([`create`]) builds the container, makes it a child of the shim and goes away.
+//! process (`create`) builds the container, makes it a child of the shim and goes away.
 //!
 //! ```text
 //! runtime ──listening socket as fd 0──▶ shim ──pipes──▶ helper ──clone──▶ container (child of the shim)
