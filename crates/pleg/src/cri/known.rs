@@ -4,9 +4,9 @@
 //! value as the one before, which takes no memory, and which the core recognises by its address. All others are
 //! [assembled](rubelet_cri::assemble) as if there were nothing else.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use rubelet_cri::{ContainerEntry, ContainerList, SandboxEntry, SandboxList};
 use rubelet_model::{ContainerId, ContainerState, PodUid, RuntimePod, SandboxId, SandboxState};
 
