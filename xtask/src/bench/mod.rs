@@ -45,29 +45,27 @@ pub(crate) struct RelistArgs {
 }
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
-    #[cfg(feature = "bench")]
-    if !cfg!(debug_assertions) {
-        return match bench {
-            Bench::Relist(args) => relist::run(args),
-            Bench::Worker(args) => worker::run(args),
-        };
+    match bench {
+        Bench::Relist(args) => args.run(),
+        #[cfg(feature = "bench")]
+        Bench::Worker(args) => worker::run(args),
     }
-    run_in_release(bench)
 }
 
-fn run_in_release(bench: &Bench) -> anyhow::Result<()> {
-    let args = match bench {
-        Bench::Relist(args) => args,
+impl RelistArgs {
+    fn run(&self) -> anyhow::Result<()> {
         #[cfg(feature = "bench")]
-        Bench::Worker(_) => anyhow::bail!("a worker is started by its bench"),
-    };
-    let containers: Vec<String> = args.containers.iter().map(ToString::to_string).collect();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--"]);
-    cargo.args(["bench", "relist", "--containers", &containers.join(",")]);
-    cargo.args(["--rounds", &args.rounds.to_string()]);
-    if args.check {
-        cargo.arg("--check");
+        if !cfg!(debug_assertions) {
+            return relist::run(self);
+        }
+        let containers: Vec<String> = self.containers.iter().map(ToString::to_string).collect();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--"]);
+        cargo.args(["bench", "relist", "--containers", &containers.join(",")]);
+        cargo.args(["--rounds", &self.rounds.to_string()]);
+        if self.check {
+            cargo.arg("--check");
+        }
+        crate::run::run(&mut cargo)
     }
-    crate::run::run(&mut cargo)
 }

@@ -1,5 +1,7 @@
 //! The command line: one file a command.
 
+mod image;
+mod runtime;
 mod watch;
 
 use std::fmt::Display;
@@ -19,12 +21,22 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Import, pull, list and remove the images of the embedded runtime
+    Image(image::Args),
+    /// Run the embedded container runtime alone, for crictl, a kubelet or another agent
+    Runtime(runtime::Args),
     /// Show what happens to the pods of a runtime, as it happens; changes nothing
     Watch(watch::Args),
 }
 
 pub(crate) fn main() -> ExitCode {
+    // First of all: a shim must not pay for a command line that it does not have.
+    if let Some(code) = rubelet_runtime::embedded::shim::intercept() {
+        return code;
+    }
     match Cli::parse().command {
+        Command::Image(args) => image::run(&args),
+        Command::Runtime(args) => runtime::run(&args),
         Command::Watch(args) => watch::run(&args),
     }
 }

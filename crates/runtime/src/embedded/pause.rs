@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rubelet_cri::v1::ContainerEventType;
 use serde_json::json;
@@ -20,6 +21,8 @@ use super::state::Exit;
 use super::store::{self, Durability};
 use super::{container, namespaces, supervise};
 
+/// How long a shim may take to end its process.
+const PATIENCE: Duration = Duration::from_secs(10);
 const FOLDER: &str = "pause";
 /// Written before the process is started: somebody has to end it.
 const GROUP: &str = "group";
@@ -74,12 +77,13 @@ impl Runtime {
         if let Ok(Some(link)) = supervise::connect(&folder)
             && let Ok(mut link) = supervise::adopt(link)
         {
-            let _ = supervise::ask(&folder, Command::Kill).await;
-            while let Some(report) = supervise::next(&mut link).await {
-                if report == Report::Exited || report == Report::Failed {
-                    break;
-                }
-            }
+            let end = async {
+                let _ = supervise::ask(&folder, Command::Kill).await;
+                // Until it closes: then it has also put away its control group.
+                while supervise::next(&mut link).await.is_some() {}
+            };
+            // A shim that does not listen is no reason to wait: the group is emptied without it.
+            let _ = tokio::time::timeout(PATIENCE, end).await;
         }
         self.end_group(&String::from_utf8_lossy(&group)).await;
     }

@@ -17,6 +17,9 @@ use super::state::SandboxState;
 use super::store::{self, Durability};
 use super::{clock, id, namespaces};
 
+/// Control groups that were made for a sandbox and go with it, deepest first. Written before the first one is made.
+const MADE_GROUPS: &str = "groups.json";
+
 /// Root of the control groups that nobody told us where to put.
 const DEFAULT_CGROUP: &str = "/rubelet";
 
@@ -64,12 +67,13 @@ impl Runtime {
     ) -> Result<Arc<Sandbox>> {
         let folder = self.layout.sandbox(id);
         let cgroup = plan.cgroup(id);
-        let made_cgroups = missing_groups(&self.facts.cgroups, &cgroup);
+        let made_groups = missing_groups(&self.facts.cgroups, &cgroup);
         let (making, sysctls, hostname) = (folder.clone(), plan.sysctls.clone(), plan.hostname.clone());
         let (held, request) = (plan.held, config.clone());
         blocking(move || {
             store::make_dir(&making)?;
             store::write(&making.join(store::REQUEST), &request.encode_to_vec(), Durability::Process)?;
+            store::write_json(&making.join(MADE_GROUPS), &made_groups, Durability::Process)?;
             write_files(&making, &request, &hostname)?;
             namespaces::hold(&making, held, &hostname, &sysctls)
         })
@@ -92,7 +96,6 @@ impl Runtime {
             state: SandboxState::Ready,
             ips,
             cgroup,
-            made_cgroups,
             held: plan.held,
             pause,
         };
@@ -183,16 +186,7 @@ impl Runtime {
         for container in self.registry.containers_of(&sandbox.id) {
             self.remove(&container).await?;
         }
-        let made = sandbox.record.read().made_cgroups.clone();
         self.discard_sandbox(&sandbox.id).await?;
-        let cgroups = self.facts.cgroups.clone();
-        blocking(move || {
-            for group in &made {
-                cgroups.remove_empty(group);
-            }
-            Ok(())
-        })
-        .await?;
         self.registry.drop_sandbox(&sandbox.id);
         self.registry.release(&sandbox.name(), &sandbox.id);
         self.events.publish(ContainerEventType::ContainerDeletedEvent, &sandbox.id, &sandbox, &self.registry);
@@ -203,7 +197,13 @@ impl Runtime {
     pub(crate) async fn discard_sandbox(self: &Arc<Self>, id: &str) -> Result<()> {
         self.let_go(id).await?;
         let folder = self.layout.sandbox(id);
+        let cgroups = self.facts.cgroups.clone();
         blocking(move || {
+            let made: Vec<String> =
+                store::read_json(&folder.join(MADE_GROUPS)).unwrap_or_default().unwrap_or_default();
+            for group in &made {
+                cgroups.remove_empty(group);
+            }
             match fs::remove_file(folder.join(store::RECORD_SANDBOX)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(Error::io(format!("remove the record in {}", folder.display()), error));

@@ -16,8 +16,6 @@ pub(crate) struct SandboxRecord {
     pub(crate) ips: Vec<String>,
     /// Control group that holds the containers' groups.
     pub(crate) cgroup: String,
-    /// Groups that were made for this sandbox and go with it, deepest first.
-    pub(crate) made_cgroups: Vec<String>,
     /// The namespaces that are held by mounts in its folder.
     pub(crate) held: Held,
     /// Process that holds the pod's process namespace.

@@ -1,9 +1,11 @@
 //! After a restart: what is on disk, what the shims say, and nothing half-made.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use prost::Message as _;
 use rubelet_cri::v1;
+use tokio::task::JoinSet;
 
 use super::error::Result;
 use super::id;
@@ -14,6 +16,9 @@ use super::shim::protocol::Report;
 use super::state::{ContainerState, Exit};
 use super::store;
 use super::supervise;
+
+/// How long the first call may wait for shims to say what they have.
+const SHIM_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is known of a container after a restart, and what it means.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,12 +50,22 @@ impl Runtime {
                 tracing::error!(sandbox = id, %error, "cannot recover a sandbox");
             }
         }
+        let mut asked = JoinSet::new();
         for id in store::entries(&self.layout.containers())?.into_iter().filter(|name| id::is_id(name)) {
-            if let Err(error) = self.recover_container(&id).await {
+            if let Err(error) = self.recover_container(&id, &mut asked).await {
                 tracing::error!(container = id, %error, "cannot recover a container");
             }
         }
         self.release_leases();
+        // A shim answers at once. One that does not must not keep the others' pods from being served.
+        let all = async { while asked.join_next().await.is_some() {} };
+        if tokio::time::timeout(SHIM_PATIENCE, all).await.is_err() {
+            tracing::warn!(
+                silent = asked.len(),
+                "some shims do not answer: their containers' state is not known yet"
+            );
+        }
+        asked.detach_all();
         Ok(())
     }
 
@@ -87,7 +102,7 @@ impl Runtime {
             .all(|kind| mounts.iter().any(|mount| mount.point == ns.join(kind.1)))
     }
 
-    async fn recover_container(self: &Arc<Self>, id: &str) -> Result<()> {
+    async fn recover_container(self: &Arc<Self>, id: &str, asked: &mut JoinSet<()>) -> Result<()> {
         let folder = self.layout.container(id);
         let record =
             store::read_json::<ContainerRecord>(&folder.join(store::RECORD_CONTAINER)).unwrap_or_default();
@@ -128,7 +143,8 @@ impl Runtime {
             Verdict::Lost => self.finish(&container).await,
             Verdict::Ask => {
                 if let Some(link) = link.take() {
-                    self.resume(container, supervise::adopt(link)?).await;
+                    let (runtime, link) = (Arc::clone(self), supervise::adopt(link)?);
+                    asked.spawn(async move { runtime.resume(container, link).await });
                 }
             }
         }

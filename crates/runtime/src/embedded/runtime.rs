@@ -62,6 +62,12 @@ pub(crate) struct Runtime {
 impl Runtime {
     /// Takes the data folder and reads the machine's facts. Nothing is recovered yet.
     pub(crate) fn open(options: &Options) -> Result<Arc<Self>> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::State(
+                "containers need root: run as root (sudo), or as root of a user namespace (unshare --user --map-root-user)"
+                    .to_owned(),
+            ));
+        }
         store::make_dir(&options.data_dir)?;
         let root = options
             .data_dir

@@ -84,6 +84,8 @@ struct Shim {
     settings: Settings,
     cgroups: Cgroups,
     phase: Phase,
+    /// Asked to end it before there was anything to end: done as soon as there is.
+    doomed: bool,
     pid: Option<i32>,
     reaped: Reaped,
     log: LogFile,
@@ -102,6 +104,7 @@ impl Shim {
         let mut shim = Self {
             cgroups: Cgroups::detect(),
             phase: Phase::Starting,
+            doomed: false,
             pid: None,
             reaped: Reaped::default(),
             log: LogFile::open(None).unwrap_or_else(|_| unreachable!("no file is opened")),
@@ -245,6 +248,9 @@ impl Shim {
                 Progress::Created(pid) => {
                     self.pid = Some(pid);
                     self.reaped.watch(pid);
+                    if self.doomed {
+                        self.kill_all();
+                    }
                 }
                 Progress::Started => self.started(),
                 Progress::Failed(message) => self.fail(message),
@@ -308,6 +314,7 @@ impl Shim {
     }
 
     fn kill_all(&mut self) {
+        self.doomed = true;
         if let (Some(pid), None) = (self.pid, self.reaped.watched()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }

@@ -1,0 +1,105 @@
+//! What a container sees and may do.
+
+use rubelet_cri::v1;
+
+use crate::cri::Cri;
+
+fn context(config: &mut v1::ContainerConfig) -> &mut v1::LinuxContainerSecurityContext {
+    config.linux.get_or_insert_default().security_context.get_or_insert_default()
+}
+
+pub(crate) async fn environment_folder_and_user(cri: Cri) {
+    let mut config =
+        cri.container_config("echo $A; echo $0; pwd; id -u; id -g; cat /proc/self/status | grep ^Groups");
+    config.args = vec!["zero".to_owned()];
+    config.envs.push(v1::KeyValue { key: "A".to_owned(), value: b"b=c".to_vec().into() });
+    config.working_dir = "/proc".to_owned();
+    let user = context(&mut config);
+    user.run_as_user = Some(v1::Int64Value { value: 1234 });
+    user.run_as_group = Some(v1::Int64Value { value: 2345 });
+    user.supplemental_groups = vec![3456];
+    let lines = cri.output(config).await;
+    assert_eq!(lines[..5], ["b=c", "zero", "/proc", "1234", "2345"]);
+    assert!(lines[5].contains("3456"), "{}", lines[5]);
+}
+
+pub(crate) async fn volumes_are_mounted(cri: Cri) {
+    let (read, write) = (cri.folder("ro"), cri.folder("rw"));
+    std::fs::write(read.join("word"), "given\n").expect("a word");
+    let mut config = cri.container_config(
+        "cat /some/where/new/word; echo back > /some/where/else/word; echo x > /some/where/new/x || echo refused",
+    );
+    for (host, inside, readonly) in [(&read, "/some/where/new", true), (&write, "/some/where/else", false)] {
+        config.mounts.push(v1::Mount {
+            host_path: host.to_string_lossy().into_owned(),
+            container_path: inside.to_owned(),
+            readonly,
+            ..Default::default()
+        });
+    }
+    assert_eq!(cri.output(config).await, ["given", "refused"]);
+    assert_eq!(std::fs::read_to_string(write.join("word")).expect("an answer"), "back\n");
+    assert!(!read.join("x").exists());
+}
+
+pub(crate) async fn a_read_only_root_is_read_only(cri: Cri) {
+    let mut config =
+        cri.container_config("echo x > /etc/x && echo written; echo x > /x && echo written; echo end");
+    context(&mut config).readonly_rootfs = true;
+    assert_eq!(cri.output(config).await, ["end"]);
+}
+
+pub(crate) async fn capabilities_are_what_was_asked(cri: Cri) {
+    let script = "grep ^CapEff /proc/self/status | cut -f2";
+    let mut none = cri.container_config(script);
+    let drop = v1::Capability { drop_capabilities: vec!["ALL".to_owned()], ..Default::default() };
+    context(&mut none).capabilities = Some(drop.clone());
+    assert_eq!(cri.output(none).await, ["0000000000000000"]);
+    let mut one = cri.container_config(script);
+    context(&mut one).capabilities =
+        Some(v1::Capability { add_capabilities: vec!["KILL".to_owned()], ..drop });
+    assert_eq!(cri.output(one).await, ["0000000000000020"]);
+    let usual = cri.output(cri.container_config(script)).await;
+    assert_eq!(usual, ["00000000a80425fb"], "what every runtime gives");
+}
+
+pub(crate) async fn each_container_has_its_own_processes(cri: Cri) {
+    assert_eq!(cri.output(cri.container_config("echo $$; exec cat /proc/1/comm")).await, ["1", "cat"]);
+}
+
+pub(crate) async fn a_pod_can_share_its_processes(cri: Cri) {
+    let mut sandbox = cri.pod_config();
+    let options = v1::NamespaceOption { pid: v1::NamespaceMode::Pod as i32, ..crate::cri::namespaces() };
+    let linux = sandbox.linux.get_or_insert_default();
+    linux.security_context.get_or_insert_default().namespace_options = Some(options.clone());
+    let pod = cri.run_pod(&sandbox).await.expect("a pod");
+    let mut first = cri.container_config("exec sleep 3598");
+    context(&mut first).namespace_options = Some(options.clone());
+    let mut second = cri.container_config(
+        "while ! grep -q 3598 /proc/[0-9]*/cmdline; do sleep 0.02; done; test $$ -ne 1; echo $?",
+    );
+    context(&mut second).namespace_options = Some(options);
+    for config in [&first, &second] {
+        let id = cri.create(&pod, &sandbox, config).await.expect("a container");
+        cri.start(&id).await.expect("starts");
+    }
+    let all = cri.containers(None).await;
+    let second = all.iter().find(|item| item.metadata == second.metadata).expect("is listed");
+    let status = cri.exited(&second.id).await;
+    assert!(cri.log(&status).await.iter().any(|line| line.ends_with(" F 0")), "it is not the first process");
+}
+
+pub(crate) async fn a_privileged_container_has_every_right(cri: Cri) {
+    let mut sandbox = cri.pod_config();
+    let linux = sandbox.linux.get_or_insert_default();
+    linux.security_context.get_or_insert_default().privileged = true;
+    let mut config = cri.container_config("mkdir -p /tmp/m && mount -t tmpfs none /tmp/m && echo mounted; test -w /proc/sys/kernel/panic && echo writable");
+    context(&mut config).privileged = true;
+    let pod = cri.run_pod(&sandbox).await.expect("a pod");
+    let id = cri.create(&pod, &sandbox, &config).await.expect("a container");
+    cri.start(&id).await.expect("starts");
+    let status = cri.exited(&id).await;
+    let lines = cri.log(&status).await;
+    assert!(lines.iter().any(|line| line.ends_with("mounted")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.ends_with("writable")), "{lines:?}");
+}
