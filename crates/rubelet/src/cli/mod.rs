@@ -1,6 +1,5 @@
 //! The command line: one file a command.
 
-mod image;
 mod runtime;
 mod watch;
 
@@ -21,8 +20,6 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Import, pull, list and remove the images of the embedded runtime
-    Image(image::Args),
     /// Run the embedded container runtime alone, for crictl, a kubelet or another agent
     Runtime(runtime::Args),
     /// Show what happens to the pods of a runtime, as it happens; changes nothing
@@ -35,7 +32,6 @@ pub(crate) fn main() -> ExitCode {
         return code;
     }
     match Cli::parse().command {
-        Command::Image(args) => image::run(&args),
         Command::Runtime(args) => runtime::run(&args),
         Command::Watch(args) => watch::run(&args),
     }

@@ -7,7 +7,7 @@ use crate::cri::Cri;
 
 pub(crate) async fn a_command_returns_output_and_code(cri: Cri) {
     let mut config = cri.container_config("exec sleep 3600");
-    config.envs.push(v1::KeyValue { key: "WORD".to_owned(), value: b"hello".to_vec().into() });
+    config.envs.push(v1::KeyValue { key: "WORD".to_owned(), value: b"hello".to_vec() });
     let (_, id, _) = cri.pod_with_config(config).await;
     cri.start(&id).await.expect("starts");
     let answer = cri.exec(&id, "echo $WORD; echo no >&2; exit 7", 0).await.expect("an answer");

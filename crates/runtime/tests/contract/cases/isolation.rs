@@ -12,7 +12,7 @@ pub(crate) async fn environment_folder_and_user(cri: Cri) {
     let mut config =
         cri.container_config("echo $A; echo $0; pwd; id -u; id -g; cat /proc/self/status | grep ^Groups");
     config.args = vec!["zero".to_owned()];
-    config.envs.push(v1::KeyValue { key: "A".to_owned(), value: b"b=c".to_vec().into() });
+    config.envs.push(v1::KeyValue { key: "A".to_owned(), value: b"b=c".to_vec() });
     config.working_dir = "/proc".to_owned();
     let user = context(&mut config);
     user.run_as_user = Some(v1::Int64Value { value: 1234 });
