@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: what things cost, next to what they cannot cost less than, in one run.
 //!
-//! What is measured runs in processes of its own, which are this program under other names ([`Worker`]), so that
+//! What is measured runs in processes of its own, which are this program under other names (`Worker`), so that
 //! nothing of the bench counts. All of it is built with `--release`: a bench started from anything else builds itself
 //! again.
 

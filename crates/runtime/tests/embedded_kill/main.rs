@@ -170,7 +170,7 @@ async fn sure<T, F: Future<Output = cri::Asked<T>>>(_: &Cri, mut attempt: impl F
         match attempt().await {
             Ok(value) => return value,
             Err(status) if is_about_the_connection(&status) => {
-                tokio::time::sleep(Duration::from_millis(5)).await
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
             Err(status) => panic!("{status}"),
         }
