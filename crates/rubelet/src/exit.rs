@@ -9,6 +9,8 @@ pub(crate) enum Failure {
     Runtime,
     /// The machine did not let us do something that has nothing to do with the runtime.
     System,
+    /// An image is not there, cannot be had, or is refused.
+    Image,
 }
 
 impl From<Failure> for ExitCode {
@@ -17,6 +19,7 @@ impl From<Failure> for ExitCode {
         match failure {
             Failure::System => Self::from(1),
             Failure::Runtime => Self::from(3),
+            Failure::Image => Self::from(4),
         }
     }
 }
