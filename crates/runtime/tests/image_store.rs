@@ -47,7 +47,7 @@ fn the_built_in_image_is_there_and_stays() {
     let setting = Setting::new();
     let store = setting.open();
     let host = store.resolve(HOST_IMAGE).unwrap();
-    assert_eq!(store.list().unwrap(), [host.clone()]);
+    assert_eq!(store.list().unwrap(), std::slice::from_ref(&host));
     assert_eq!(store.resolve(host.short_id()).unwrap(), host);
     assert!(matches!(store.remove("host"), Err(StoreError::BuiltIn)));
     assert!(matches!(store.remove(host.id.as_str()), Err(StoreError::BuiltIn)));
