@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     Usage,
     /// The machine did not let us do something that has nothing to do with the runtime.
     System,
+    /// An image is not there, cannot be had, or is refused.
+    Image,
 }
 
 impl From<Failure> for ExitCode {
@@ -20,6 +22,7 @@ impl From<Failure> for ExitCode {
             // What the reader of the command line ends with, too.
             Failure::Usage => Self::from(2),
             Failure::Runtime => Self::from(3),
+            Failure::Image => Self::from(4),
         }
     }
 }

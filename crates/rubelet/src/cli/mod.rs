@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod image;
 mod runtime;
 mod watch;
 
@@ -20,6 +21,8 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Import, pull, list and remove the images of the embedded runtime
+    Image(image::Args),
     /// Run the embedded container runtime alone, for crictl, a kubelet or another agent
     Runtime(runtime::Args),
     /// Show what happens to the pods of a runtime, as it happens; changes nothing
@@ -32,6 +35,7 @@ pub(crate) fn main() -> ExitCode {
         return code;
     }
     match Cli::parse().command {
+        Command::Image(args) => image::run(&args),
         Command::Runtime(args) => runtime::run(&args),
         Command::Watch(args) => watch::run(&args),
     }

@@ -19,7 +19,7 @@ pub(crate) enum Compression {
     Zstd,
 }
 
-/// A stream turned out longer than the limit. It travels inside an [`io::Error`]; see `over_limit`.
+/// A stream turned out longer than the limit. It travels inside an [`io::Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {limit} bytes when decompressed")]
 pub struct OverLimit {

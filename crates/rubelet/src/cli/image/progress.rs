@@ -1,0 +1,162 @@
+//! What happens while an image arrives: one line that changes on a terminal, a line for each step in a pipe.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rubelet_runtime::image::{Digest, Event, Progress};
+
+use super::table::size;
+
+const BAR: usize = 20;
+/// Back to the beginning of the line, and empty it.
+const CLEAR: &str = "\r\x1b[2K";
+
+/// Shows progress on standard error.
+#[derive(Clone)]
+pub(super) struct Display {
+    state: Arc<Mutex<State>>,
+    verb: &'static str,
+    terminal: bool,
+}
+
+/// What is known so far.
+#[derive(Debug, Default)]
+struct State {
+    /// Bytes here and in all, by layer.
+    bytes: BTreeMap<Digest, (u64, u64)>,
+    ready: usize,
+    finished: bool,
+}
+
+impl Display {
+    pub(super) fn new(verb: &'static str) -> Self {
+        Self { state: Arc::default(), verb, terminal: std::io::stderr().is_terminal() }
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        let display = self.clone();
+        Progress::new(move |event| display.show(&event))
+    }
+
+    fn show(&self, event: &Event) {
+        let mut state = self.state.lock();
+        let line = state.line(event);
+        state.apply(event);
+        if state.finished {
+            return;
+        }
+        // Nobody to tell is no reason to stop.
+        let mut out = std::io::stderr().lock();
+        let _ = if self.terminal {
+            let remark = matches!(event, Event::Retrying { .. }).then_some(line).flatten();
+            let remark = remark.map(|line| format!("{line}\n")).unwrap_or_default();
+            write!(out, "{CLEAR}{remark}{} {}", self.verb, state.summary()).and_then(|()| out.flush())
+        } else {
+            line.map_or(Ok(()), |line| writeln!(out, "{line}"))
+        };
+    }
+
+    /// Leaves a clean line for what comes next.
+    pub(super) fn finish(&self) {
+        self.state.lock().finished = true;
+        if self.terminal {
+            let mut out = std::io::stderr().lock();
+            let _ = write!(out, "{CLEAR}").and_then(|()| out.flush());
+        }
+    }
+}
+
+impl State {
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Layers(layers) => {
+                for (layer, size) in layers {
+                    self.bytes.entry(layer.clone()).or_insert((0, *size));
+                }
+            }
+            Event::Downloading { layer, done, total } => {
+                self.bytes.insert(layer.clone(), (*done, *total));
+            }
+            Event::Present(layer) | Event::Unpacked(layer) => {
+                if let Some((done, total)) = self.bytes.get_mut(layer) {
+                    *done = *total;
+                }
+                self.ready += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// Everything in one short line.
+    fn summary(&self) -> String {
+        let (done, total) =
+            self.bytes.values().fold((0_u64, 0_u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let filled =
+            if total == 0 { BAR } else { (done.min(total) as u128 * BAR as u128 / total as u128) as usize };
+        format!(
+            "[{}{}] {}/{} layers {}/{}",
+            "#".repeat(filled),
+            ".".repeat(BAR - filled),
+            self.ready.min(self.bytes.len()),
+            self.bytes.len(),
+            size(done),
+            size(total)
+        )
+    }
+
+    /// The event as a line of its own, if it is worth one.
+    fn line(&self, event: &Event) -> Option<String> {
+        let short = |layer: &Digest| layer.hex()[..12].to_owned();
+        match event {
+            Event::Layers(layers) => {
+                Some(format!("{} layers, {}", layers.len(), size(layers.iter().map(|(_, size)| size).sum())))
+            }
+            Event::Present(layer) => Some(format!("{}: already here", short(layer))),
+            Event::Downloading { layer, done, total } if done == total => {
+                Some(format!("{}: downloaded {}", short(layer), size(*total)))
+            }
+            Event::Retrying { layer, reason } => Some(format!("{}: trying again: {reason}", short(layer))),
+            Event::Unpacked(layer) => Some(format!("{}: unpacked", short(layer))),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_become_lines_and_a_summary() {
+        let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
+        let mut state = State::default();
+        let mut lines = Vec::new();
+        let mut bars = Vec::new();
+        for event in [
+            Event::Layers(vec![(a.clone(), 3_000_000), (b.clone(), 1_000_000)]),
+            Event::Present(b.clone()),
+            Event::Downloading { layer: a.clone(), done: 1_000_000, total: 3_000_000 },
+            Event::Retrying { layer: a.clone(), reason: "cut".to_owned() },
+            Event::Downloading { layer: a.clone(), done: 3_000_000, total: 3_000_000 },
+            Event::Unpacking(a.clone()),
+            Event::Unpacked(a.clone()),
+        ] {
+            lines.extend(state.line(&event));
+            state.apply(&event);
+            bars.push(state.summary());
+        }
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        2 layers, 4.00MB
+        3e23e8160039: already here
+        ca978112ca1b: trying again: cut
+        ca978112ca1b: downloaded 3.00MB
+        ca978112ca1b: unpacked
+        ");
+        assert_eq!(bars[1], "[#####...............] 1/2 layers 1.00MB/4.00MB");
+        assert_eq!(bars[2], "[##########..........] 1/2 layers 2.00MB/4.00MB");
+        assert_eq!(bars[6], "[####################] 2/2 layers 4.00MB/4.00MB");
+        assert_eq!(State::default().summary(), "[####################] 0/0 layers 0B/0B");
+    }
+}
