@@ -1,6 +1,6 @@
 //! The embedded runtime alone, as small as it gets: what `rubelet runtime` runs, for this crate's own tests.
 //!
-//! `rubelet-runtime SOCKET DATA_DIR [CNI_CONF_DIR]`
+//! `rubelet-runtime SOCKET DATA_DIR [CNI_CONF_DIR]`, with the CNI plugins in `bin` beside the configurations' folder.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +16,10 @@ fn main() -> ExitCode {
         eprintln!("usage: rubelet-runtime SOCKET DATA_DIR [CNI_CONF_DIR]");
         return ExitCode::from(2);
     };
-    let options = Options { socket, data_dir, cni_conf_dir: args.next(), ..Options::default() };
+    let cni_conf_dir = args.next();
+    let beside = cni_conf_dir.as_ref().and_then(|dir| Some(dir.parent()?.join("bin")));
+    let cni_bin_dirs = beside.into_iter().chain(Options::default().cni_bin_dirs).collect();
+    let options = Options { socket, data_dir, cni_conf_dir, cni_bin_dirs, ..Options::default() };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

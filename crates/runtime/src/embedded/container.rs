@@ -130,7 +130,6 @@ impl Runtime {
             log_path: log_path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
             cgroup,
         };
-        store::make_dir(&folder.join(ROOTFS))?;
         store::write_json(&folder.join(SPEC), &spec, Durability::Process)?;
         store::write_json(&folder.join(settings::FILE), &settings, Durability::Process)?;
         store::write(&folder.join(store::REQUEST), &config.encode_to_vec(), Durability::Process)?;

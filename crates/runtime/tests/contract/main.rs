@@ -3,6 +3,7 @@
 //! That containerd passes shows that the questions are fair. Where runtimes differ, [`differences`] says how and why; a
 //! difference that has gone away fails the test, so the table stays true.
 
+mod busybox;
 mod cases;
 mod cri;
 mod differences;
@@ -55,6 +56,14 @@ fn examine(runtime: Runtime, mut cri: Cri) {
 fn the_embedded_runtime() {
     let Some(embedded) = Embedded::start("contract", None) else { return };
     examine(Runtime::Embedded, Cri::new(embedded.socket(), "host", &embedded.cgroup(), embedded.dir()));
+}
+
+/// The same with an image of layers, where the machine has a busybox to make one of.
+#[test]
+fn the_embedded_runtime_with_an_image_of_layers() {
+    let Some(embedded) = Embedded::start("layers", None) else { return };
+    let Some(image) = busybox::import(&embedded.data().join("images")) else { return };
+    examine(Runtime::Embedded, Cri::new(embedded.socket(), &image, &embedded.cgroup(), embedded.dir()));
 }
 
 #[test]

@@ -10,7 +10,9 @@ use super::{Service, chunked};
 use crate::embedded::clock;
 use crate::embedded::error::Error;
 use crate::embedded::runtime::blocking;
-use crate::image::{Image, ImageStore, StoreError};
+use crate::image::{
+    Auth, Image, ImageName, ImageStore, NameError, Progress, PullError, PullOptions, PullReason, StoreError,
+};
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -31,6 +33,16 @@ fn describe(image: &Image) -> v1::Image {
 
 fn failed(error: &StoreError) -> Error {
     Error::Image(error.to_string())
+}
+
+fn pull_status(error: PullError) -> Status {
+    let message = error.to_string();
+    match error.reason {
+        PullReason::NotFound => Status::not_found(message),
+        PullReason::Unauthorized => Status::permission_denied(message),
+        reason if reason.is_transient() => Status::unavailable(message),
+        _ => Status::unknown(message),
+    }
 }
 
 /// Finds an image; an unknown name and a name that is none are both "not there".
@@ -90,16 +102,22 @@ impl ImageService for Service {
     }
 
     async fn pull_image(&self, request: Request<v1::PullImageRequest>) -> Answer<v1::PullImageResponse> {
-        let name = request.into_inner().image.unwrap_or_default().image;
-        let (images, wanted) = (self.runtime.images.clone(), name.clone());
-        match blocking(move || find(&images, &wanted)).await? {
-            Some(image) if image.is_built_in() => {
-                Ok(Response::new(v1::PullImageResponse { image_ref: image.id.to_string() }))
+        let request = request.into_inner();
+        let wanted = request.image.unwrap_or_default().image;
+        let name: ImageName =
+            wanted.parse().map_err(|error: NameError| Error::invalid("image.image", error.to_string()))?;
+        let auth = match &request.auth {
+            Some(config) => {
+                Auth::from_cri(config, &name).map_err(|error| Error::invalid("auth", error.to_string()))?
             }
-            _ => Err(Status::unimplemented(format!(
-                "cannot pull {name:?}: import it with `rubelet image import`"
-            ))),
-        }
+            None => Auth::Anonymous,
+        };
+        let options = PullOptions { auth, ..PullOptions::default() };
+        // Not unhurried: a caller that hangs up does not want it any more, and the next attempt continues.
+        let image =
+            self.runtime.images.pull(&name, &options, &Progress::none()).await.map_err(pull_status)?;
+        let image_ref = image.repo_digests.first().cloned().unwrap_or_else(|| image.id.to_string());
+        Ok(Response::new(v1::PullImageResponse { image_ref }))
     }
 
     async fn remove_image(

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use libcontainer::container::builder::ContainerBuilder;
+use libcontainer::error::LibcontainerError;
 use libcontainer::syscall::syscall::SyscallType;
 
 use super::mount_ns;
@@ -64,7 +65,7 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
 
 /// The container library nests its errors; people need the innermost ones too.
 #[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-pub(super) fn library(error: libcontainer::error::LibcontainerError) -> Error {
+pub(super) fn library(error: LibcontainerError) -> Error {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(&error);
     while let Some(inner) = source {

@@ -11,6 +11,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use parking_lot::Mutex;
 
 use super::settings::Payload;
+use crate::embedded::process;
 
 /// Starts the program, and tells of a failure through a pipe that closes by itself on success.
 #[derive(Clone)]
@@ -33,6 +34,7 @@ impl Launch {
             .collect::<Result<_, _>>()
             .map_err(|_| ExecutorError::InvalidArg)?;
         let program = args.first().ok_or(ExecutorError::InvalidArg)?;
+        process::reset_signals().map_err(|errno| ExecutorError::Other(errno.to_string()))?;
         let Err(errno) = nix::unistd::execvp(program, &args);
         let message = format!("exec {:?}: {}", program.to_string_lossy(), errno.desc());
         if let Some(verdict) = self.verdict.lock().take() {

@@ -63,6 +63,23 @@ pub(crate) async fn capabilities_are_what_was_asked(cri: Cri) {
     assert_eq!(usual, ["00000000a80425fb"], "what every runtime gives");
 }
 
+/// Which of the classic signals a mask of `/proc/self/status` holds; the C library's own ones are nobody's business.
+fn classic(line: &str) -> u64 {
+    let mask = line.split_whitespace().nth(1).expect("a mask");
+    u64::from_str_radix(mask, 16).expect("a number") & 0x7fff_ffff
+}
+
+pub(crate) async fn signals_are_as_a_program_expects(cri: Cri) {
+    let script = "exec grep -E '^Sig(Blk|Ign)' /proc/self/status";
+    let first = cri.output(cri.container_config(script)).await;
+    assert_eq!(first.iter().map(|line| classic(line)).collect::<Vec<_>>(), [0, 0], "{first:?}");
+    let (_, id, _) = cri.pod_with("exec sleep 3600").await;
+    cri.start(&id).await.expect("starts");
+    let answer = cri.exec(&id, script, 0).await.expect("an answer");
+    let joined = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert_eq!(joined.lines().map(classic).collect::<Vec<_>>(), [0, 0], "{joined}");
+}
+
 pub(crate) async fn each_container_has_its_own_processes(cri: Cri) {
     assert_eq!(cri.output(cri.container_config("echo $$; exec cat /proc/1/comm")).await, ["1", "cat"]);
 }

@@ -55,6 +55,7 @@ pub(crate) fn all() -> Vec<(&'static str, Case)> {
         isolation::volumes_are_mounted,
         isolation::a_read_only_root_is_read_only,
         isolation::capabilities_are_what_was_asked,
+        isolation::signals_are_as_a_program_expects,
         isolation::each_container_has_its_own_processes,
         isolation::a_pod_can_share_its_processes,
         isolation::a_privileged_container_has_every_right,

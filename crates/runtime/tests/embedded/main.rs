@@ -1,0 +1,27 @@
+//! What only the embedded runtime promises: shims that die, networks of its own, and what it leaves behind.
+
+#[path = "../contract/cri.rs"]
+#[expect(dead_code, reason = "shared with the contract, which asks more")]
+mod cri;
+mod network;
+mod shims;
+#[path = "../contract/subject.rs"]
+mod subject;
+
+use std::path::PathBuf;
+
+use cri::Cri;
+use subject::Embedded;
+
+/// Runs a test against a runtime of its own.
+fn with_runtime<F: Future<Output = ()>>(
+    name: &str,
+    cni: Option<PathBuf>,
+    test: impl FnOnce(Embedded, Cri) -> F,
+) {
+    let Some(runtime) = Embedded::start(name, cni) else { return };
+    let cri = Cri::new(runtime.socket(), "host", &runtime.cgroup(), runtime.dir());
+    let tokio =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");
+    tokio.block_on(test(runtime, cri));
+}

@@ -1,0 +1,93 @@
+//! Pods with a network of their own: loopback only, or what CNI gives them.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rubelet_cri::v1;
+
+use crate::cri::Cri;
+use crate::with_runtime;
+
+fn own_network(mut config: v1::PodSandboxConfig) -> v1::PodSandboxConfig {
+    let context = config.linux.get_or_insert_default().security_context.get_or_insert_default();
+    context.namespace_options.get_or_insert_default().network = v1::NamespaceMode::Pod as i32;
+    config.hostname = "own-name".to_owned();
+    config
+}
+
+async fn output(cri: &Cri, sandbox: &v1::PodSandboxConfig, script: &str) -> (String, Vec<String>) {
+    let pod = cri.run_pod(sandbox).await.expect("a pod");
+    let id = cri.create(&pod, sandbox, &cri.container_config(script)).await.expect("a container");
+    cri.start(&id).await.expect("starts");
+    let status = cri.exited(&id).await;
+    let lines = cri.log(&status).await;
+    let texts =
+        lines.iter().filter_map(|line| line.split_once(" stdout F ").map(|(_, text)| text.to_owned()));
+    (pod, texts.collect())
+}
+
+#[test]
+fn a_pod_without_cni_has_loopback_and_a_name() {
+    with_runtime("loop", None, |runtime, cri| async move {
+        let script = "hostname; cat /sys/class/net/lo/operstate; ls /sys/class/net; \
+                      cat /proc/sys/net/ipv4/ip_unprivileged_port_start; cat /etc/hostname";
+        let mut sandbox = own_network(cri.pod_config());
+        let linux = sandbox.linux.get_or_insert_default();
+        linux.sysctls.insert("net.ipv4.ip_unprivileged_port_start".to_owned(), "80".to_owned());
+        let (pod, lines) = output(&cri, &sandbox, script).await;
+        assert_eq!(lines, ["own-name", "unknown", "lo", "80", "own-name"]);
+        assert_eq!(cri.pod_status(&pod).await.expect("a status").network.expect("a network").ip, "");
+        cri.clear().await.expect("is removed");
+        assert!(runtime.mounts().is_empty());
+    });
+}
+
+/// Two plugins that keep a diary and give fixed addresses.
+fn write_plugins(folder: &Path) -> PathBuf {
+    let (conf, bin) = (folder.join("conf"), folder.join("bin"));
+    std::fs::create_dir_all(&conf).expect("a folder");
+    std::fs::create_dir_all(&bin).expect("a folder");
+    let script = r#"#!/bin/sh
+input=$(cat)
+namespace=$(test -e $CNI_NETNS && echo ns)
+previous=$(echo "$input" | grep -c prevResult)
+echo "$CNI_COMMAND $(basename $0) $CNI_IFNAME $namespace $previous" >> $(dirname $0)/../diary
+if [ $CNI_COMMAND = ADD ]; then
+    echo '{"cniVersion":"1.0.0","ips":[{"address":"10.9.8.7/24"},{"address":"fd00::7/64"}]}'
+fi
+"#;
+    for name in ["first", "second"] {
+        let path = bin.join(name);
+        std::fs::write(&path, script).expect("a plugin");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a plugin");
+    }
+    let list = r#"{"cniVersion":"1.0.0","name":"test","plugins":[{"type":"first"},{"type":"second"}]}"#;
+    std::fs::write(conf.join("10-test.conflist"), list).expect("a configuration");
+    conf
+}
+
+#[test]
+fn cni_plugins_are_run_in_order_and_undone_in_reverse() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let conf = write_plugins(folder.path());
+    let diary = folder.path().join("diary");
+    with_runtime("cni", Some(conf), |mut runtime, cri| async move {
+        let sandbox = own_network(cri.pod_config());
+        let pod = cri.run_pod(&sandbox).await.expect("a pod");
+        let network = cri.pod_status(&pod).await.expect("a status").network.expect("a network");
+        assert_eq!((network.ip.as_str(), network.additional_ips[0].ip.as_str()), ("10.9.8.7", "fd00::7"));
+        // The addresses and the duty to undo survive a restart.
+        runtime.kill();
+        runtime.launch();
+        let network = cri.pod_status(&pod).await.expect("a status").network.expect("a network");
+        assert_eq!(network.ip, "10.9.8.7");
+        cri.stop_pod(&pod).await.expect("stops");
+        cri.stop_pod(&pod).await.expect("stops again");
+        cri.clear().await.expect("is removed");
+        let text = std::fs::read_to_string(&diary).expect("a diary");
+        let expected =
+            ["ADD first eth0 ns 0", "ADD second eth0 ns 1", "DEL second eth0 ns 1", "DEL first eth0 ns 1"];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "undone once, though stopped twice");
+        assert!(runtime.mounts().is_empty());
+    });
+}
