@@ -178,6 +178,7 @@ async fn an_interrupted_layer_is_continued_where_it_stopped() {
     let image = image().pack(Pack::Plain);
     setting.registry.offer("x", "1", &image);
     let layers = image.blobs().layers;
+    setting.registry.fail(&image.blobs().config, &[Fault::Status(503), Fault::Cut(3)]);
     setting.registry.fail(&layers[0], &[Fault::Cut(50_000), Fault::Cut(50_000)]);
     setting.registry.fail(&layers[1], &[Fault::Status(503), Fault::Status(429), Fault::Cut(0)]);
     setting.registry.fail(&layers[2], &[Fault::Stall(70_000)]);

@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use super::files;
 use super::limits::Limits;
 use super::rules::Place;
 use super::streams::{Capped, Compression, decompress};
@@ -14,6 +15,8 @@ use super::tape::{EntryKind, Skip, Tape, TarError};
 /// Blobs and links that an archive may list.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_DEPTH: usize = 16;
+const MAX_NAME: usize = 512;
+const SPACE_CHECK_BYTES: u64 = 32 << 20;
 /// Links to links that are followed.
 const MAX_HOPS: usize = 8;
 
@@ -115,7 +118,13 @@ fn spool(stream: impl Read, scratch: &Path, limits: &Limits) -> io::Result<File>
     let path = scratch.join("archive.tar");
     let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
     std::fs::remove_file(&path)?;
-    io::copy(&mut Capped::new(decompress(stream)?, limits.max_archive_bytes), &mut file)?;
+    let mut plain = Capped::new(decompress(stream)?, limits.max_archive_bytes);
+    // In portions, to see in time that the disk fills up.
+    while io::copy(&mut plain.by_ref().take(SPACE_CHECK_BYTES), &mut file)? > 0 {
+        if files::free_bytes(&file)? < limits.min_free_bytes {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+    }
     file.seek(SeekFrom::Start(0))?;
     Ok(file)
 }
@@ -135,6 +144,9 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// The one way to write a name, or nothing for a name that no image archive uses.
 fn normal(path: &[u8]) -> Option<String> {
+    if path.len() > MAX_NAME {
+        return None;
+    }
     let place = Place::parse(path, MAX_DEPTH).ok()?;
     let mut parts = place.parents;
     parts.push(place.name?.into_bytes());

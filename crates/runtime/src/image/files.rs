@@ -31,6 +31,12 @@ pub(crate) fn sync_filesystem(dir: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(dir)?)?)
 }
 
+/// How many bytes we may still write on the filesystem of this file or directory.
+pub(crate) fn free_bytes(file: impl AsFd) -> io::Result<u64> {
+    let stat = rustix::fs::fstatvfs(file)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
 /// Creates the directory and its parents; only the owner may look inside the ones that are new.
 pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)

@@ -19,6 +19,9 @@ use super::store::{ImageStore, LAYER_FILES, LAYER_META, StoreError, check_tag, r
 use super::streams::{Capped, Hashing, decompress};
 use super::unpack::{UnpackError, unpack};
 
+/// More than any builder makes, and than an overlay can hold.
+const MAX_LAYERS: usize = 500;
+
 /// Work on one or several images. Dropped without a commit, it leaves nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Ingest {
@@ -62,6 +65,9 @@ pub enum IngestError {
         /// In the configuration.
         config: usize,
     },
+    /// More layers than anybody has.
+    #[error("the image has {0} layers, and no more than {MAX_LAYERS} are accepted")]
+    TooManyLayers(usize),
     /// Made for another system.
     #[error("the image is for {0}, and this machine runs linux")]
     WrongSystem(String),
@@ -97,6 +103,9 @@ pub(crate) fn read_config(
         && *wanted != found
     {
         return Err(IngestError::Digest { what: "the configuration", wanted: wanted.clone(), found });
+    }
+    if layers > MAX_LAYERS {
+        return Err(IngestError::TooManyLayers(layers));
     }
     let config = ConfigBlob::parse(json)?;
     if config.diff_ids.len() != layers {

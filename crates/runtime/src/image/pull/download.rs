@@ -143,9 +143,7 @@ async fn advance(
 }
 
 fn check_space(download: &Download, missing: u64, options: &PullOptions) -> Result<(), PullReason> {
-    let stat = rustix::fs::fstatvfs(&download.file)
-        .map_err(|errno| StoreError::io("cannot look at", &download.path)(errno.into()))?;
-    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let free = files::free_bytes(&download.file).map_err(StoreError::io("cannot look at", &download.path))?;
     if free < missing.saturating_add(options.limits.min_free_bytes) {
         return Err(PullReason::NoSpace { missing, free });
     }

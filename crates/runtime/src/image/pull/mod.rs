@@ -37,7 +37,8 @@ use registry::Registry;
 const MAX_CONFIG: u64 = 8 << 20;
 /// Indexes that list indexes.
 const MAX_NESTING: usize = 4;
-const MAX_LAYERS: usize = 1000;
+/// How often to ask for a document.
+const ATTEMPTS: u32 = 3;
 
 /// How to pull an image.
 #[derive(Clone, Debug)]
@@ -115,8 +116,8 @@ pub enum PullReason {
         /// What there is.
         offered: Vec<Platform>,
     },
-    /// Indexes in indexes, or more layers than anybody has.
-    #[error("its manifest is nested too deep or lists too much")]
+    /// Indexes in indexes in indexes.
+    #[error("its index is nested too deep")]
     Unreasonable,
     /// Not what was asked for.
     #[error("the registry sent {found} for {wanted}")]
@@ -199,9 +200,9 @@ async fn pull(
         .await??
     };
     let registry = Registry::new(name, options)?;
-    registry.log_in().await?;
-    let Found { top, own, manifest } = find(&registry).await?;
-    let json = registry.document(&manifest.config.digest, MAX_CONFIG).await?;
+    patiently(options, || registry.log_in()).await?;
+    let Found { top, own, manifest } = patiently(options, || find(&registry)).await?;
+    let json = patiently(options, || registry.document(&manifest.config.digest, MAX_CONFIG)).await?;
     let (id, config) = read_config(&json, Some(&manifest.config.digest), manifest.layers.len())?;
 
     progress.tell(Event::Layers(
@@ -251,6 +252,25 @@ async fn pull(
     Ok(images.remove(0))
 }
 
+/// Asks again where that may help. An unreachable registry is told at once: the one who waits can do more about it.
+async fn patiently<T, Asked>(options: &PullOptions, ask: impl Fn() -> Asked) -> Result<T, PullReason>
+where
+    Asked: Future<Output = Result<T, PullReason>>,
+{
+    let mut pause = options.retry_pause;
+    for _ in 1..ATTEMPTS {
+        match ask().await {
+            Err(reason) if reason.is_transient() && !matches!(reason, PullReason::Unreachable(_)) => {
+                tracing::debug!(%reason, "asking the registry again");
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            other => return other,
+        }
+    }
+    ask().await
+}
+
 /// The manifest for this machine.
 struct Found {
     /// The digest that the name stands for, which may be an index's.
@@ -266,9 +286,6 @@ async fn find(registry: &Registry) -> Result<Found, PullReason> {
     let mut own = top.clone();
     for _ in 0..MAX_NESTING {
         match Document::parse(&bytes)? {
-            Document::Image(manifest) if manifest.layers.len() > MAX_LAYERS => {
-                return Err(PullReason::Unreasonable);
-            }
             Document::Image(manifest) => return Ok(Found { top, own, manifest }),
             Document::Index(index) => {
                 let entries: Vec<_> =

@@ -180,10 +180,13 @@ pub fn mount_layers(layers: &[PathBuf], container_dir: &Path) -> Result<Rootfs, 
     }
     let work = container_dir.join(WORK);
     let empty = container_dir.join(EMPTY);
-    for dir in [&upper, &work, &empty, &root] {
+    let is_new = create_dir(&upper)?;
+    for dir in [&work, &empty, &root] {
         create_dir(dir)?;
     }
-    if let Some(top) = layers.last() {
+    if let Some(top) = layers.last()
+        && is_new
+    {
         // The root directory of an overlay is its upper one: it must look like the image's.
         copy::attributes_of_dir(top, &upper)?;
     }
@@ -236,10 +239,11 @@ pub fn is_mount_point(path: &Path) -> Result<bool, RootfsError> {
     }
 }
 
-fn create_dir(path: &Path) -> Result<(), RootfsError> {
+/// Whether it was not there before.
+fn create_dir(path: &Path) -> Result<bool, RootfsError> {
     match fs::create_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other.map_err(RootfsError::io("cannot create", path)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        other => other.map(|()| true).map_err(RootfsError::io("cannot create", path)),
     }
 }
 

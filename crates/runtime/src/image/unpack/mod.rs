@@ -436,8 +436,7 @@ impl<'a> Unpacker<'a> {
 
     fn check_space(&mut self) -> Result<(), UnpackReason> {
         self.next_space_check = self.bytes + SPACE_CHECK_BYTES;
-        let stat = self.tree.filesystem()?;
-        if stat.f_bavail.saturating_mul(stat.f_frsize) < self.limits.min_free_bytes {
+        if self.tree.free_bytes()? < self.limits.min_free_bytes {
             return Err(UnpackReason::NoSpace(self.limits.min_free_bytes));
         }
         Ok(())

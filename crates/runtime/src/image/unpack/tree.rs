@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::rc::Rc;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfs};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::UnpackReason;
@@ -102,8 +102,8 @@ impl Tree {
         Ok(files::remove_at(parent, name)?)
     }
 
-    pub(super) fn filesystem(&self) -> Result<StatVfs, UnpackReason> {
-        Ok(rustix::fs::fstatvfs(&*self.root)?)
+    pub(super) fn free_bytes(&self) -> Result<u64, UnpackReason> {
+        files::free_bytes(&*self.root).map_err(UnpackReason::Io)
     }
 
     fn lookup(&self, path: &[u8]) -> Result<Option<Rc<OwnedFd>>, UnpackReason> {
