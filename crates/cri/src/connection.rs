@@ -64,9 +64,8 @@ impl Connection {
             Err(error) => {
                 return Err(match greeting.await {
                     Ok(Greeting::Garbage(bytes)) => ConnectError::garbage(&bytes),
-                    Ok(Greeting::Http2 | Greeting::HungUp) | Err(_) => {
-                        ConnectError::broken(error, "the handshake failed")
-                    }
+                    Ok(Greeting::HungUp) => ConnectError::hung_up(),
+                    Ok(Greeting::Http2) | Err(_) => ConnectError::broken(error, "the handshake failed"),
                 });
             }
         };
@@ -77,15 +76,8 @@ impl Connection {
         });
         match greeting.await {
             Ok(Greeting::Http2) => {}
-            Ok(Greeting::Garbage(bytes)) => {
-                return Err(ConnectError::garbage(&bytes));
-            }
-            Ok(Greeting::HungUp) | Err(_) => {
-                return Err(ConnectError::new(
-                    ErrorKind::Unavailable,
-                    "the runtime hung up before it greeted",
-                ));
-            }
+            Ok(Greeting::Garbage(bytes)) => return Err(ConnectError::garbage(&bytes)),
+            Ok(Greeting::HungUp) | Err(_) => return Err(ConnectError::hung_up()),
         }
         Ok(Self {
             epoch,
@@ -174,6 +166,10 @@ impl ConnectError {
 
     pub(crate) fn new(kind: ErrorKind, detail: impl Into<Arc<str>>) -> Self {
         Self { kind, detail: detail.into(), source: None }
+    }
+
+    fn hung_up() -> Self {
+        Self::new(ErrorKind::Unavailable, "the runtime hung up before it greeted")
     }
 
     fn broken(error: hyper::Error, detail: &str) -> Self {

@@ -91,19 +91,22 @@ impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
 }
 
 impl<S: AsyncRead + Unpin> Greeted<S> {
-    /// A peer that hung up while we wrote may have said something before: that tells more than the broken pipe.
+    /// A peer that hung up while we wrote may have said something before: that tells more than the broken pipe. So a
+    /// failed write waits until what was said is read. Nobody is at the other end any more, so that is soon; and a
+    /// write that is tried again fails again.
     fn hear_last_words<T>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        if self.tell.is_some() && matches!(written, Poll::Ready(Err(_))) {
+        while self.tell.is_some() && matches!(written, Poll::Ready(Err(_))) {
             let mut bytes = [0; 32];
             let mut buf = ReadBuf::new(&mut bytes);
-            if let Poll::Ready(Ok(())) = Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
-                // The write has failed already, and its error is the one to return.
-                let _ = self.hear(buf.filled());
+            if ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buf)).is_err() {
+                break;
             }
+            // The write has failed already, and its error is the one to return.
+            let _ = self.hear(buf.filled());
         }
         written
     }
@@ -189,6 +192,21 @@ mod tests {
             let (greeting, read) = greeting(&[garbage]).await;
             assert_eq!(greeting, Greeting::Garbage(garbage.to_vec()));
             assert!(read.is_err());
+        }
+    }
+
+    /// Over a real socket, where a broken pipe is known before what was said is ready to be read.
+    #[tokio::test]
+    async fn the_last_words_of_a_peer_that_hung_up_are_heard_by_whoever_writes() {
+        for (words, expected) in
+            [(&b"220 mail"[..], Greeting::Garbage(b"220 mail".to_vec())), (b"", Greeting::HungUp)]
+        {
+            let (mut peer, ours) = tokio::net::UnixStream::pair().unwrap();
+            peer.write_all(words).await.unwrap();
+            drop(peer);
+            let (mut ours, told) = Greeted::new(ours);
+            assert_eq!(ours.write_all(b"PRI").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+            assert_eq!(told.await.unwrap(), expected);
         }
     }
 

@@ -228,7 +228,7 @@ async fn damaged_and_lying_blobs_are_refused() {
     assert_eq!((setting.count("staging"), setting.count("layers")), (0, 0));
 
     // A configuration under the wrong digest, and a manifest that is none.
-    setting.registry.fail(&image.blobs().config, &[Fault::Corrupt]);
+    setting.registry.fail(&image.blobs().config, &[Fault::Corrupt; 3]);
     assert!(setting.pull("x:1").await.is_err());
     setting.registry.offer_manifest("x", "bad", b"{\"schemaVersion\":2}");
     let error = setting.pull("x:bad").await.unwrap_err();
