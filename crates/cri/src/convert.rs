@@ -32,7 +32,7 @@ pub(crate) fn sandbox_status(
         state: sandbox_state(status.state),
         created_at: UnixNanos(status.created_at),
         ips: status.network.as_ref().map(addresses).unwrap_or_default(),
-        runtime_handler: status.runtime_handler.into(),
+        runtime_handler: text(status.runtime_handler),
     })
 }
 
@@ -70,14 +70,19 @@ pub(crate) fn container_status(
         started_at: UnixNanos(status.started_at),
         finished_at: UnixNanos(status.finished_at),
         exit_code: status.exit_code,
-        reason: status.reason.into(),
-        message: status.message.into(),
-        image: status.image.unwrap_or_default().image.into(),
-        image_ref: status.image_ref.into(),
-        log_path: status.log_path.into(),
+        reason: text(status.reason),
+        message: text(status.message),
+        image: text(status.image.unwrap_or_default().image),
+        image_ref: text(status.image_ref),
+        log_path: text(status.log_path),
         hash: hash(&status.annotations),
         restart_count: restart_count(&status.annotations),
     })
+}
+
+/// Most of the texts that say why something went wrong are empty, and the empty one costs no memory.
+fn text(text: String) -> Arc<str> {
+    if text.is_empty() { Arc::default() } else { text.into() }
 }
 
 fn hash(annotations: &HashMap<String, String>) -> Option<u64> {

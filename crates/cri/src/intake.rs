@@ -100,9 +100,9 @@ impl<L: Lean> Intake<L> {
         self.missing = Some(missing);
         // Complete the entry that was cut, and no more than that: the others are read without a copy.
         while !self.lost && !self.pending.is_empty() && !piece.is_empty() {
-            let wanted = match Fields::new(&self.pending).next() {
-                Some(Err(WireError::Truncated { missing, .. })) => missing.min(piece.len()),
-                _ => 0,
+            let wanted = match first_error(&self.pending) {
+                Some(WireError::Truncated { missing, .. }) => missing.min(piece.len()),
+                Some(WireError::NotAField) | None => 0,
             };
             let (now, later) = piece.split_at(wanted);
             self.pending.extend_from_slice(now);
@@ -126,16 +126,16 @@ impl<L: Lean> Intake<L> {
         let mut fields = Fields::new(message);
         for field in &mut fields {
             match field {
-                Ok((1, Value::Bytes(entry))) => self.list.read(entry, true),
-                Ok((1, _)) => self.list.miss(),
-                Ok(_) | Err(WireError::Truncated { .. }) => {}
-                Err(WireError::NotAField) => {
-                    // Where the next entry would begin cannot be told any more.
-                    self.list.miss();
-                    self.lost = true;
-                    return message.len();
-                }
+                (1, Value::Bytes(entry)) => self.list.read(entry, true),
+                (1, _) => self.list.miss(),
+                _ => {}
             }
+        }
+        if let Some(WireError::NotAField) = fields.error() {
+            // Where the next entry would begin cannot be told any more.
+            self.list.miss();
+            self.lost = true;
+            return message.len();
         }
         message.len() - fields.rest().len()
     }
@@ -143,13 +143,14 @@ impl<L: Lean> Intake<L> {
     fn end_message(&mut self) {
         self.missing = None;
         self.messages += 1;
-        for field in Fields::new(&self.pending) {
-            if let Err(WireError::Truncated { start: Some((1, entry)), .. }) = field {
-                self.list.read(entry, false);
-            }
-            // However much was there to read, it may hide any number of entries.
-            self.list.miss();
+        if self.pending.is_empty() {
+            return;
         }
+        if let Some(WireError::Truncated { start: Some((1, entry)), .. }) = first_error(&self.pending) {
+            self.list.read(entry, false);
+        }
+        // However much was there to read, it may hide any number of entries.
+        self.list.miss();
         self.pending.clear();
     }
 
@@ -158,6 +159,12 @@ impl<L: Lean> Intake<L> {
         let is_complete = self.missing.is_none() && self.pending.is_empty();
         if is_complete { Ok((self.list, self.messages)) } else { Err(BadAnswer::Truncated) }
     }
+}
+
+fn first_error(message: &[u8]) -> Option<WireError<'_>> {
+    let mut fields = Fields::new(message);
+    fields.by_ref().for_each(drop);
+    fields.error()
 }
 
 /// A channel whose answers go into an intake. Only what is not payload, the status, comes through.

@@ -64,6 +64,7 @@ impl Damage {
     }
 
     /// The fields of a message within a message.
+    #[inline]
     fn message<'a>(&mut self, value: Value<'a>, mut take: impl FnMut(&mut Self, u32, Value<'a>)) {
         let Value::Bytes(message) = value else {
             self.0 = true;
@@ -73,26 +74,31 @@ impl Damage {
     }
 
     /// The fields of a message. What follows a broken one is lost.
+    #[inline]
     fn fields<'a>(&mut self, message: &'a [u8], mut take: impl FnMut(&mut Self, u32, Value<'a>)) {
-        for field in Fields::new(message) {
-            match field {
-                Ok((number, value)) => take(self, number, value),
-                Err(_) => self.0 = true,
-            }
+        let mut fields = Fields::new(message);
+        for (number, value) in &mut fields {
+            take(self, number, value);
         }
+        self.0 |= fields.error().is_some();
     }
 }
 
-/// The labels that say what an entry belongs to.
-#[derive(Default)]
+/// The labels that say what an entry belongs to, as they are on the wire: most are not needed, since the metadata
+/// says the same.
 struct PodLabels<'a> {
-    uid: &'a str,
-    name: Cow<'a, str>,
-    namespace: Cow<'a, str>,
-    container: Cow<'a, str>,
+    uid: Value<'a>,
+    name: Value<'a>,
+    namespace: Value<'a>,
+    container: Value<'a>,
 }
 
 impl<'a> PodLabels<'a> {
+    fn none() -> Self {
+        let none = Value::Bytes(&[]);
+        Self { uid: none, name: none, namespace: none, container: none }
+    }
+
     fn read(&mut self, label: Value<'a>, damage: &mut Damage) {
         let mut key: &[u8] = &[];
         let mut value = Value::Bytes(&[]);
@@ -102,20 +108,16 @@ impl<'a> PodLabels<'a> {
             (2, _) => value = field,
             _ => {}
         });
+        // No two of them are of one length, so this compares once at most.
         if key == labels::POD_UID.as_bytes() {
-            self.uid = damage.key(value);
-            return;
-        }
-        let slot = if key == labels::POD_NAME.as_bytes() {
-            &mut self.name
+            self.uid = value;
+        } else if key == labels::POD_NAME.as_bytes() {
+            self.name = value;
         } else if key == labels::POD_NAMESPACE.as_bytes() {
-            &mut self.namespace
+            self.namespace = value;
         } else if key == labels::CONTAINER_NAME.as_bytes() {
-            &mut self.container
-        } else {
-            return;
-        };
-        *slot = damage.text(value);
+            self.container = value;
+        }
     }
 }
 
@@ -128,7 +130,7 @@ impl Lean for SandboxList {
         let [mut id, mut name, mut namespace] = <[Cow<'_, str>; 3]>::default();
         let mut uid = "";
         let (mut attempt, mut state, mut created_at) = (0, 0, 0);
-        let mut labels = PodLabels::default();
+        let mut labels = PodLabels::none();
         let mut bad_id = Damage::default();
         let mut damage = Damage(!whole);
         damage.fields(entry, |damage, number, value| match number {
@@ -145,8 +147,15 @@ impl Lean for SandboxList {
             5 => labels.read(value, damage),
             _ => {}
         });
+        let label_uid = damage.key(labels.uid);
+        if namespace.is_empty() {
+            namespace = damage.text(labels.namespace);
+        }
+        if name.is_empty() {
+            name = damage.text(labels.name);
+        }
         let damaged = damage.0 || bad_id.0;
-        let pod_uid = first_set(uid, labels.uid);
+        let pod_uid = first_set(uid, label_uid);
         if id.is_empty() || bad_id.0 || (damaged && pod_uid.is_empty()) {
             self.miss();
         }
@@ -154,9 +163,9 @@ impl Lean for SandboxList {
             self.push(SandboxEntry {
                 id: &id,
                 pod_uid,
-                pod_namespace: first_set(&namespace, &labels.namespace),
-                pod_name: first_set(&name, &labels.name),
-                selectable: !pod_uid.is_empty() && labels.uid == pod_uid,
+                pod_namespace: &namespace,
+                pod_name: &name,
+                selectable: !pod_uid.is_empty() && label_uid == pod_uid,
                 attempt,
                 state: if damaged { SandboxState::Unknown } else { sandbox_state(state) },
                 created_at: UnixNanos(created_at),
@@ -175,7 +184,7 @@ impl Lean for ContainerList {
         let [mut id, mut name] = <[Cow<'_, str>; 2]>::default();
         let mut sandbox = "";
         let (mut attempt, mut state, mut created_at) = (0, 0, 0);
-        let mut labels = PodLabels::default();
+        let mut labels = PodLabels::none();
         let mut bad_id = Damage::default();
         let mut damage = Damage(!whole);
         damage.fields(entry, |damage, number, value| match number {
@@ -191,18 +200,23 @@ impl Lean for ContainerList {
             8 => labels.read(value, damage),
             _ => {}
         });
+        let pod_uid = damage.key(labels.uid);
+        let (pod_namespace, pod_name) = (damage.text(labels.namespace), damage.text(labels.name));
+        if name.is_empty() {
+            name = damage.text(labels.container);
+        }
         let damaged = damage.0 || bad_id.0;
-        if id.is_empty() || bad_id.0 || (damaged && sandbox.is_empty() && labels.uid.is_empty()) {
+        if id.is_empty() || bad_id.0 || (damaged && sandbox.is_empty() && pod_uid.is_empty()) {
             self.miss();
         }
         if !id.is_empty() {
             self.push(ContainerEntry {
                 id: &id,
                 sandbox,
-                name: first_set(&name, &labels.container),
-                pod_uid: labels.uid,
-                pod_namespace: &labels.namespace,
-                pod_name: &labels.name,
+                name: &name,
+                pod_uid,
+                pod_namespace: &pod_namespace,
+                pod_name: &pod_name,
                 attempt,
                 state: if damaged { ContainerState::Unknown } else { container_state(state) },
                 created_at: UnixNanos(created_at),

@@ -191,6 +191,12 @@ impl SandboxList {
         });
     }
 
+    /// Forgets everything, but keeps the memory, unless it is much more than the last use took.
+    pub(crate) fn clear(&mut self) {
+        empty(&mut self.text, &mut self.rows);
+        (self.unreadable, self.epoch) = (0, 0);
+    }
+
     /// Of entries with the same id, keeps the one that was added last.
     pub(crate) fn keep_last(&mut self) {
         keep_last(&self.text, &mut self.rows, |row| &row.text);
@@ -245,10 +251,25 @@ impl ContainerList {
         });
     }
 
+    /// Forgets everything, but keeps the memory, unless it is much more than the last use took.
+    pub(crate) fn clear(&mut self) {
+        empty(&mut self.text, &mut self.rows);
+        (self.unreadable, self.epoch) = (0, 0);
+    }
+
     /// Of entries with the same id, keeps the one that was added last.
     pub(crate) fn keep_last(&mut self) {
         keep_last(&self.text, &mut self.rows, |row| &row.text);
     }
+}
+
+fn empty<R>(text: &mut String, rows: &mut Vec<R>) {
+    if text.capacity() / 4 > text.len() {
+        text.shrink_to_fit();
+        rows.shrink_to_fit();
+    }
+    text.clear();
+    rows.clear();
 }
 
 /// Removes the rows whose id, their first text, comes again later.

@@ -70,6 +70,9 @@ pub(crate) trait Listed: Lean {
     /// What is known about such lists.
     fn lesson(learned: &Learned) -> &Lesson;
 
+    /// Forgets everything, but keeps the memory.
+    fn clear(&mut self);
+
     /// Whether there is nothing in it, readable or not.
     fn holds_nothing(&self) -> bool;
 
@@ -77,22 +80,27 @@ pub(crate) trait Listed: Lean {
     fn keep_last(&mut self);
 }
 
-/// Reads a list in whichever way works.
-pub(crate) async fn read<L: Listed>(attempt: &Attempt, filter: ListFilter<'_>) -> Result<L, Status> {
+/// Reads a list in whichever way works, into the memory of `spare`.
+pub(crate) async fn read<L: Listed>(
+    attempt: &Attempt,
+    mut spare: L,
+    filter: ListFilter<'_>,
+) -> Result<L, Status> {
+    spare.clear();
     match filter {
-        ListFilter::All => all(attempt).await,
+        ListFilter::All => all(attempt, spare).await,
         // The list of one pod is short: asking for a stream first would only cost time.
-        ListFilter::Pod(uid) => match one(attempt, L::request(Some(uid), None), L::default()).await {
+        ListFilter::Pod(uid) => match one(attempt, L::request(Some(uid), None), spare).await {
             Err(status) if is_too_large(&status) => by_state(attempt, Some(uid)).await,
             answer => answer,
         },
     }
 }
 
-async fn all<L: Listed>(attempt: &Attempt) -> Result<L, Status> {
+async fn all<L: Listed>(attempt: &Attempt, mut spare: L) -> Result<L, Status> {
     let lesson = L::lesson(&attempt.connection().learned);
     if !lesson.no_stream.load(Ordering::Relaxed) {
-        match attempt.list(L::STREAM, L::request(None, None), L::default()).await {
+        match attempt.list(L::STREAM, L::request(None, None), std::mem::take(&mut spare)).await {
             // An empty stream may mean that nothing is there, or a method that does nothing: see what the other says.
             Ok((mut list, _)) if !list.holds_nothing() => {
                 list.keep_last();
@@ -106,7 +114,7 @@ async fn all<L: Listed>(attempt: &Attempt) -> Result<L, Status> {
         }
     }
     if !lesson.is_too_large() {
-        match one(attempt, L::request(None, None), L::default()).await {
+        match one(attempt, L::request(None, None), spare).await {
             Err(status) if is_too_large(&status) => {
                 *lesson.too_large_until.lock() = Some(Instant::now() + TOO_LARGE_FOR);
             }
@@ -159,6 +167,10 @@ impl Listed for SandboxList {
         &learned.sandboxes
     }
 
+    fn clear(&mut self) {
+        self.clear();
+    }
+
     fn holds_nothing(&self) -> bool {
         self.is_empty() && self.unreadable == 0
     }
@@ -192,6 +204,10 @@ impl Listed for ContainerList {
 
     fn lesson(learned: &Learned) -> &Lesson {
         &learned.containers
+    }
+
+    fn clear(&mut self) {
+        self.clear();
     }
 
     fn holds_nothing(&self) -> bool {

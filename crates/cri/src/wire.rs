@@ -28,44 +28,73 @@ pub(crate) enum WireError<'a> {
     NotAField,
 }
 
-/// The fields of a message, in order of appearance. Ends after the first error.
+/// The fields of a message, in order of appearance. They end with the message, or before the first that is broken:
+/// [`Fields::error`] tells.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
-    failed: bool,
+    error: Option<WireError<'a>>,
 }
 
 impl<'a> Fields<'a> {
     pub(crate) fn new(message: &'a [u8]) -> Self {
-        Self { rest: message, failed: false }
+        Self { rest: message, error: None }
     }
 
     /// What has not been walked yet; after an error, from the field that it is about.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
-}
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), WireError<'a>>;
+    /// Why the walk ended, if not because the message did.
+    pub(crate) fn error(&self) -> Option<WireError<'a>> {
+        self.error
+    }
 
+    /// A field whose key, and whose length or number, fit into a byte each: nearly all do.
     #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed || self.rest.is_empty() {
+    fn short(&mut self) -> Option<(u32, Value<'a>)> {
+        let [key @ 0x08..0x80, next @ 0..0x80, tail @ ..] = self.rest else { return None };
+        let (value, rest) = match key & 7 {
+            0 => (Value::Varint(u64::from(*next)), tail),
+            2 => {
+                let (bytes, rest) = tail.split_at_checked(usize::from(*next))?;
+                (Value::Bytes(bytes), rest)
+            }
+            _ => return None,
+        };
+        self.rest = rest;
+        Some((u32::from(key >> 3), value))
+    }
+
+    fn any(&mut self) -> Option<(u32, Value<'a>)> {
+        if self.rest.is_empty() || self.error.is_some() {
             return None;
         }
         let mut rest = self.rest;
-        let field = field(&mut rest);
-        if field.is_ok() {
-            self.rest = rest;
-        } else {
-            self.failed = true;
+        match field(&mut rest) {
+            Ok(field) => {
+                self.rest = rest;
+                Some(field)
+            }
+            Err(error) => {
+                self.error = Some(error);
+                None
+            }
         }
-        Some(field)
     }
 }
 
-#[inline]
+impl<'a> Iterator for Fields<'a> {
+    type Item = (u32, Value<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        // What is broken is not short, so nothing is read after an error.
+        self.short().or_else(|| self.any())
+    }
+}
+
 fn field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Value<'a>), WireError<'a>> {
     let key = varint(rest)?;
     let number = u32::try_from(key >> 3).ok().filter(|number| *number != 0).ok_or(WireError::NotAField)?;
@@ -82,7 +111,6 @@ fn field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Value<'a>), WireError<'a>> {
     Ok((number, value))
 }
 
-#[inline]
 fn split<'a>(rest: &mut &'a [u8], length: usize, number: Option<u32>) -> Result<&'a [u8], WireError<'a>> {
     let Some((head, tail)) = rest.split_at_checked(length) else {
         let start = number.map(|number| (number, *rest));
@@ -92,19 +120,8 @@ fn split<'a>(rest: &mut &'a [u8], length: usize, number: Option<u32>) -> Result<
     Ok(head)
 }
 
-/// An integer of up to ten bytes, seven bits each, lowest first. Most have one or two.
-#[inline]
+/// An integer of up to ten bytes, seven bits each, lowest first.
 fn varint<'a>(rest: &mut &'a [u8]) -> Result<u64, WireError<'a>> {
-    if let [byte, tail @ ..] = rest
-        && *byte < 0x80
-    {
-        *rest = tail;
-        return Ok(u64::from(*byte));
-    }
-    long_varint(rest)
-}
-
-fn long_varint<'a>(rest: &mut &'a [u8]) -> Result<u64, WireError<'a>> {
     let mut value = 0;
     for index in 0..10 {
         let byte = *rest.get(index).ok_or(WireError::Truncated { missing: 1, start: None })?;
@@ -128,7 +145,10 @@ mod tests {
     use super::*;
 
     fn walk(message: &[u8]) -> Vec<Result<(u32, Value<'_>), WireError<'_>>> {
-        Fields::new(message).collect()
+        let mut fields = Fields::new(message);
+        let mut walked: Vec<_> = fields.by_ref().map(Ok).collect();
+        walked.extend(fields.error().map(Err));
+        walked
     }
 
     #[test]
@@ -174,9 +194,11 @@ mod tests {
             let good = [0x08, 0x01];
             let walked = [&good, message, &good].concat();
             let mut fields = Fields::new(&walked);
-            assert_eq!(fields.next(), Some(Ok((1, Value::Varint(1)))), "{what}");
+            assert_eq!(fields.next(), Some((1, Value::Varint(1))), "{what}");
             match error {
-                WireError::NotAField => assert_eq!(fields.next(), Some(Err(error)), "{what}"),
+                WireError::NotAField => {
+                    assert_eq!((fields.next(), fields.error()), (None, Some(error)), "{what}")
+                }
                 WireError::Truncated { .. } => {
                     let walked = [&good, message].concat();
                     assert_eq!(walk(&walked)[1], Err(error), "{what}");

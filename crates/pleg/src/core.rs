@@ -12,18 +12,21 @@
 
 mod config;
 mod protocol;
+mod tally;
 mod telling;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use rubelet_model::{ContainerState, PodStatus, PodUid, RuntimePod, SandboxState};
 
 use telling::Telling;
 
 pub use config::Config;
 pub use protocol::{Effect, Input, Measure};
+pub use tally::Tally;
 
 use crate::clock::{Now, Stamp};
 use crate::event::Trigger;
@@ -83,7 +86,7 @@ impl Core {
     pub fn new(config: Config, now: Stamp) -> Self {
         Self {
             config,
-            records: HashMap::new(),
+            records: HashMap::default(),
             full_list: FullList::DueAt(now),
             looks: BTreeMap::new(),
             nudges: BTreeMap::new(),
@@ -308,10 +311,7 @@ impl Core {
         self.epoch = Some(listing.epoch);
         self.unconfirmed = reconnected;
         self.list_number += 1;
-        if !reconnected {
-            out.push(Effect::Measure(count_running(&listing.pods)));
-        }
-
+        let mut tally = Tally::default();
         let mut changed = Vec::new();
         for pod in listing.pods {
             // Nearly all are known, so this is a look-up; `entry` would clone the key.
@@ -322,6 +322,7 @@ impl Core {
                 }
             };
             record.named_by = self.list_number;
+            tally += record.tally(&pod);
             if !reconnected {
                 record.listed_at = asked;
             }
@@ -349,12 +350,15 @@ impl Core {
             }
             missing.push(uid.clone());
         }
-        // The order of a hash map is not for others to see.
-        missing.sort();
         changed.append(&mut missing);
+        if !reconnected {
+            out.push(Effect::Measure(Measure::Running(tally)));
+        }
 
-        // Running pods first: after a start there may be thousands of dead ones to inspect.
-        changed.sort_by_key(|uid| !self.records.get(uid).is_some_and(runs_something));
+        // Running pods first: after a start there may be thousands of dead ones to inspect. Else by UID: the order of
+        // a hash map, or that in which a runtime lists, is not for others to see.
+        let runs = |uid: &PodUid| self.records.get(uid).is_some_and(runs_something);
+        changed.sort_by(|a, b| runs(b).cmp(&runs(a)).then_with(|| a.cmp(b)));
         for uid in changed {
             self.adopt_early_reinspect(&uid);
             self.reconcile(&uid, now, out);
@@ -379,7 +383,6 @@ impl Core {
             return;
         }
         self.looks.remove(uid);
-        out.push(Effect::Measure(Measure::Look(asked.until(now.stamp))));
         let listing = match answer {
             Ok(listing) => listing,
             Err(error) => {
@@ -403,6 +406,7 @@ impl Core {
             },
         };
         record.listed_at = asked;
+        record.looked_since.get_or_insert(asked);
         record.parts_missing = false;
         record.latest = match found {
             Some(pod) => Latest::Listed(Arc::new(Snapshot { pod, asked, trigger: Trigger::Nudge })),
@@ -464,13 +468,17 @@ impl Core {
             out.push(Effect::Settle { pod: uid.clone(), asked: record.listed_at });
         }
         record.held = hold;
+        if settled {
+            out.extend(record.end_look(now.stamp));
+        }
         if was_withdrawn {
             self.close_in_round(uid, now, out);
         }
     }
 
     fn remove(&mut self, uid: &PodUid, trigger: Trigger, now: Now, out: &mut Vec<Effect>) {
-        let Some(record) = self.records.remove(uid) else { return };
+        let Some(mut record) = self.records.remove(uid) else { return };
+        out.extend(record.end_look(now.stamp));
         match record.inspection {
             Inspection::InFlight { ticket, .. } => {
                 out.push(Effect::Abandon { pod: uid.clone(), ticket });
@@ -542,6 +550,7 @@ impl Core {
                 });
                 trouble.failures += 1;
                 trouble.last_error = error.clone();
+                out.extend(record.end_look(now.stamp));
                 out.push(Effect::Store { pod: uid.clone(), status: Err(error), asked: snapshot.asked });
             }
         }
@@ -616,24 +625,6 @@ fn runs_something(record: &Record) -> bool {
     let Latest::Listed(snapshot) = &record.latest else { return false };
     snapshot.pod.containers.iter().any(|container| container.state == ContainerState::Running)
         || snapshot.pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
-}
-
-fn count_running(pods: &[Arc<RuntimePod>]) -> Measure {
-    let mut running_pods = 0;
-    let mut containers = [0; 4];
-    for pod in pods {
-        running_pods += u64::from(pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready));
-        for container in &pod.containers {
-            let slot = match container.state {
-                ContainerState::Created => 0,
-                ContainerState::Running => 1,
-                ContainerState::Exited => 2,
-                ContainerState::Unknown => 3,
-            };
-            containers[slot] += 1;
-        }
-    }
-    Measure::Running { pods: running_pods, containers }
 }
 
 #[cfg(test)]

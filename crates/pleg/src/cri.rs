@@ -2,14 +2,24 @@
 
 mod known;
 
+use std::collections::HashSet;
+use std::future::ready;
 use std::sync::Arc;
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::Mutex;
 use rubelet_cri::{ContainerList, Error, ErrorKind, ListFilter, RuntimeClient, SandboxList};
-use rubelet_model::{PodStatus, PodUid, RuntimePod};
+use rubelet_model::{
+    ContainerStatus, ListedContainer, PodStatus, PodUid, RuntimePod, SandboxId, SandboxStatus,
+};
 
 use self::known::Known;
-use crate::observe::{Call, Failure, Listing, Observe, ObserveError, Progress};
+use crate::observe::{Call, Failure, Listing, Observe, ObserveError};
+use crate::progress::Progress;
+
+/// How many status calls are made at once for one pod. A pod has a sandbox and a few containers, so nearly always it is
+/// inspected in the time of one call; one with hundreds of dead containers must not flood the runtime.
+const CALLS_PER_POD: usize = 4;
 
 /// An observer over a CRI client. It only lists and asks for statuses: it changes nothing in the runtime.
 ///
@@ -17,36 +27,47 @@ use crate::observe::{Call, Failure, Listing, Observe, ObserveError, Progress};
 #[derive(Clone, Debug)]
 pub struct CriObserver {
     client: RuntimeClient,
-    /// The pods of the last list of all.
-    known: Arc<Mutex<Known>>,
+    full: Arc<Mutex<FullLists>>,
+}
+
+/// What one list of all leaves to the next.
+#[derive(Debug, Default)]
+struct FullLists {
+    known: Known,
+    /// Memory for the next lists.
+    spare: (SandboxList, ContainerList),
 }
 
 impl CriObserver {
     /// An observer over this client.
     #[must_use]
     pub fn new(client: RuntimeClient) -> Self {
-        Self { client, known: Arc::default() }
+        Self { client, full: Arc::default() }
     }
 
-    /// Both lists, and the connection that they came over.
+    /// Both lists, over one connection.
     async fn lists(
         &self,
         filter: ListFilter<'_>,
+        spare: (SandboxList, ContainerList),
         progress: &Progress,
-    ) -> Result<(SandboxList, ContainerList, u64), ObserveError> {
-        progress.calling(Call::ListPodSandbox, None);
-        let sandboxes = self
-            .client
-            .list_sandboxes(&filter)
-            .await
-            .map_err(|error| failed(Call::ListPodSandbox, None, &error))?;
-        progress.calling(Call::ListContainers, None);
-        let containers = self
-            .client
-            .list_containers(&filter)
-            .await
-            .map_err(|error| failed(Call::ListContainers, None, &error))?;
-        if sandboxes.epoch != containers.epoch {
+    ) -> Result<(SandboxList, ContainerList), ObserveError> {
+        let mut sandboxes = self.sandboxes(filter, spare.0, progress).await?;
+        let containers = {
+            let _calling = progress.calling(Call::ListContainers, None);
+            let answer = self.client.list_containers_into(spare.1, &filter).await;
+            answer.map_err(|error| failed(Call::ListContainers, None, &error))?
+        };
+        let mut is_one_connection = sandboxes.epoch == containers.epoch;
+        if let Some(missing) = unlisted_sandboxes(&sandboxes, &containers) {
+            // They were made between the two lists, and nothing but them says whose those containers are.
+            let later = self.sandboxes(filter, SandboxList::default(), progress).await?;
+            is_one_connection &= later.epoch == containers.epoch;
+            for entry in later.iter().filter(|entry| missing.contains(entry.id)) {
+                sandboxes.push(entry);
+            }
+        }
+        if !is_one_connection {
             return Err(ObserveError {
                 call: Call::ListContainers,
                 target: None,
@@ -54,46 +75,90 @@ impl CriObserver {
                 message: "the connection to the runtime was made anew between the two lists".into(),
             });
         }
-        let epoch = sandboxes.epoch;
-        Ok((sandboxes, containers, epoch))
+        Ok((sandboxes, containers))
     }
+
+    async fn sandboxes(
+        &self,
+        filter: ListFilter<'_>,
+        spare: SandboxList,
+        progress: &Progress,
+    ) -> Result<SandboxList, ObserveError> {
+        let _calling = progress.calling(Call::ListPodSandbox, None);
+        let answer = self.client.list_sandboxes_into(spare, &filter).await;
+        answer.map_err(|error| failed(Call::ListPodSandbox, None, &error))
+    }
+
+    async fn sandbox(
+        &self,
+        id: &SandboxId,
+        progress: &Progress,
+    ) -> Result<Option<SandboxStatus>, ObserveError> {
+        let _calling = progress.calling(Call::PodSandboxStatus, Some(id.as_str()));
+        let answer = self.client.sandbox_status(id).await;
+        answer.map_err(|error| failed(Call::PodSandboxStatus, Some(id.as_str()), &error))
+    }
+
+    async fn container(
+        &self,
+        listed: &ListedContainer,
+        progress: &Progress,
+    ) -> Result<Option<ContainerStatus>, ObserveError> {
+        let id = listed.id.as_str();
+        let _calling = progress.calling(Call::ContainerStatus, Some(id));
+        let answer = self.client.container_status(&listed.id, &listed.sandbox).await;
+        answer.map_err(|error| failed(Call::ContainerStatus, Some(id), &error))
+    }
+}
+
+/// The sandboxes that containers name, which are not listed, and without which nobody knows the pods of these
+/// containers. There are hardly ever any.
+fn unlisted_sandboxes(sandboxes: &SandboxList, containers: &ContainerList) -> Option<HashSet<String>> {
+    let nameless = || containers.iter().filter(|entry| entry.pod_uid.is_empty() && !entry.sandbox.is_empty());
+    nameless().next()?;
+    let listed: HashSet<&str> = sandboxes.iter().map(|entry| entry.id).collect();
+    let missing: HashSet<String> =
+        nameless().map(|entry| entry.sandbox).filter(|id| !listed.contains(id)).map(str::to_owned).collect();
+    (!missing.is_empty()).then_some(missing)
 }
 
 impl Observe for CriObserver {
     async fn list(&self, progress: &Progress) -> Result<Listing, ObserveError> {
-        let (sandboxes, containers, epoch) = self.lists(ListFilter::All, progress).await?;
-        let pods = self.known.lock().assemble(&sandboxes, &containers);
-        Ok(Listing { pods, unreadable: sandboxes.unreadable + containers.unreadable, epoch })
+        let spare = std::mem::take(&mut self.full.lock().spare);
+        let (sandboxes, containers) = self.lists(ListFilter::All, spare, progress).await?;
+        let mut full = self.full.lock();
+        let pods = full.known.assemble(&sandboxes, &containers);
+        let unreadable = sandboxes.unreadable + containers.unreadable;
+        let epoch = containers.epoch;
+        full.spare = (sandboxes, containers);
+        Ok(Listing { pods, unreadable, epoch })
     }
 
     async fn list_pod(&self, pod: &PodUid, progress: &Progress) -> Result<Listing, ObserveError> {
-        let (sandboxes, containers, epoch) = self.lists(ListFilter::Pod(pod), progress).await?;
+        let (sandboxes, containers) = self.lists(ListFilter::Pod(pod), Default::default(), progress).await?;
         let listing = rubelet_cri::assemble(&sandboxes, &containers);
         let pods = listing.pods.into_iter().map(Arc::new).collect();
-        Ok(Listing { pods, unreadable: listing.unreadable, epoch })
+        Ok(Listing { pods, unreadable: listing.unreadable, epoch: containers.epoch })
     }
 
     async fn inspect(&self, pod: &RuntimePod, progress: &Progress) -> Result<PodStatus, ObserveError> {
-        let mut sandboxes = Vec::with_capacity(pod.sandboxes.len());
-        for listed in &pod.sandboxes {
-            let id = listed.id.as_str();
-            progress.calling(Call::PodSandboxStatus, Some(id));
-            let status = self.client.sandbox_status(&listed.id).await;
-            sandboxes.extend(status.map_err(|error| failed(Call::PodSandboxStatus, Some(id), &error))?);
-        }
-        let mut containers = Vec::with_capacity(pod.containers.len());
-        for listed in &pod.containers {
-            let id = listed.id.as_str();
-            progress.calling(Call::ContainerStatus, Some(id));
-            let status = self.client.container_status(&listed.id, &listed.sandbox).await;
-            containers.extend(status.map_err(|error| failed(Call::ContainerStatus, Some(id), &error))?);
-        }
+        let sandboxes = pod.sandboxes.iter().map(|listed| self.sandbox(&listed.id, progress)).collect();
+        let containers = pod.containers.iter().map(|listed| self.container(listed, progress)).collect();
+        let (sandboxes, containers) = tokio::try_join!(all_there(sandboxes), all_there(containers))?;
         let mut status = PodStatus { pod: pod.pod.clone(), ips: Vec::new(), sandboxes, containers };
         if let Some(active) = status.active_sandbox() {
             status.ips = active.ips.clone();
         }
         Ok(status)
     }
+}
+
+/// What these calls find, in their order, or the first failure.
+async fn all_there<T>(
+    calls: Vec<impl Future<Output = Result<Option<T>, ObserveError>>>,
+) -> Result<Vec<T>, ObserveError> {
+    let found = stream::iter(calls).buffered(CALLS_PER_POD);
+    found.try_filter_map(|status| ready(Ok(status))).try_collect().await
 }
 
 fn failed(call: Call, target: Option<&str>, error: &Error) -> ObserveError {

@@ -125,19 +125,15 @@ impl Metrics {
             Measure::RelistInterval(interval) => self.relist_interval.observe(interval.as_secs_f64()),
             Measure::Relist { took, .. } => self.relist_duration.observe(took.as_secs_f64()),
             Measure::Look(duration) => self.pod_relist_duration.observe(duration.as_secs_f64()),
-            Measure::Running { pods, containers } => {
-                self.running_pods.set(as_gauge(pods));
-                for (state, count) in ContainerState::ALL.into_iter().zip(containers) {
+            Measure::Running(tally) => {
+                self.running_pods.set(tally.running_pods.into());
+                for (state, count) in ContainerState::ALL.into_iter().zip(tally.containers) {
                     let label = StateLabel { container_state: state.as_str() };
-                    self.running_containers.get_or_create(&label).set(as_gauge(count));
+                    self.running_containers.get_or_create(&label).set(count.into());
                 }
             }
         }
     }
-}
-
-fn as_gauge(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -145,13 +141,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::core::Tally;
 
     #[test]
     fn the_names_are_the_kubelets() {
         let metrics = Metrics::default();
         let mut registry = Registry::default();
         metrics.register(&mut registry);
-        metrics.observe(Measure::Running { pods: 2, containers: [0, 1, 1, 2] });
+        metrics.observe(Measure::Running(Tally { running_pods: 2, containers: [0, 1, 1, 2] }));
         metrics.observe(Measure::Relist { took: Duration::from_millis(30), asked: None });
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
@@ -175,8 +172,8 @@ mod tests {
     #[test]
     fn a_state_that_falls_to_zero_says_so() {
         let metrics = Metrics::default();
-        metrics.observe(Measure::Running { pods: 1, containers: [0, 1, 0, 0] });
-        metrics.observe(Measure::Running { pods: 0, containers: [0, 0, 0, 0] });
+        metrics.observe(Measure::Running(Tally { running_pods: 1, containers: [0, 1, 0, 0] }));
+        metrics.observe(Measure::Running(Tally::default()));
         let running = StateLabel { container_state: "running" };
         assert_eq!(metrics.running_containers.get_or_create(&running).get(), 0);
         assert_eq!(metrics.running_pods.get(), 0);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rubelet_model::{PodStatus, PodUid, RuntimePod};
 use serde::{Deserialize, Serialize};
 
-pub use crate::progress::Progress;
+use crate::progress::Progress;
 
 /// A runtime, as the PLEG sees it.
 ///

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -67,39 +68,40 @@ pub struct CallReport {
     pub age: Duration,
 }
 
-/// A stage, and which of the tries at it.
-type Key = (Stage, u64);
+/// A stage, which of the tries at it, and which of its calls.
+type Key = (Stage, u64, u64);
 
-/// Every stage that is under way, with the call it waits for. Written by the observers, read by health.
+/// Every call that is waited for. Written by the observers, read by health.
 #[derive(Clone, Debug)]
 pub(crate) struct CallBoard {
     clock: Clock,
-    stages: Arc<Mutex<BTreeMap<Key, Option<CallInFlight>>>>,
+    calls: Arc<Mutex<BTreeMap<Key, CallInFlight>>>,
 }
 
 impl CallBoard {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, stages: Arc::default() }
+        Self { clock, calls: Arc::default() }
     }
 
     /// Announces a stage. `ticket` tells apart two that overlap for the same pod, when the first was given up.
     pub(crate) fn begin(&self, stage: Stage, ticket: u64) -> Progress {
-        self.stages.lock().insert((stage.clone(), ticket), None);
-        Progress { board: self.clone(), key: (stage, ticket) }
+        Progress { board: self.clone(), stage, ticket, calls: AtomicU64::new(0) }
     }
 
-    /// The calls in flight, by stage.
+    /// The calls in flight, by stage, those of one stage in the order in which they were made.
     pub(crate) fn calls(&self) -> Vec<(Stage, CallInFlight)> {
-        let stages = self.stages.lock();
-        stages.iter().filter_map(|((stage, _), call)| Some((stage.clone(), call.clone()?))).collect()
+        self.calls.lock().iter().map(|((stage, ..), call)| (stage.clone(), call.clone())).collect()
     }
 }
 
-/// Where an observer says which call it waits for. Dropping it ends the stage.
+/// Where an observer says which calls it waits for.
 #[derive(Debug)]
 pub struct Progress {
     board: CallBoard,
-    key: Key,
+    stage: Stage,
+    ticket: u64,
+    /// How many calls have been made.
+    calls: AtomicU64,
 }
 
 impl Progress {
@@ -109,15 +111,26 @@ impl Progress {
         CallBoard::new(Clock::start()).begin(Stage::List, 0)
     }
 
-    /// The next call begins; the one before it has been answered.
-    pub fn calling(&self, call: Call, target: Option<&str>) {
+    /// A call begins; it is waited for until the returned value is dropped.
+    #[must_use = "the call ends when this is dropped"]
+    pub fn calling(&self, call: Call, target: Option<&str>) -> Calling<'_> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let key = (self.stage.clone(), self.ticket, number);
         let call = CallInFlight { call, target: target.map(Arc::from), since: self.board.clock.stamp() };
-        self.board.stages.lock().insert(self.key.clone(), Some(call));
+        self.board.calls.lock().insert(key.clone(), call);
+        Calling { board: &self.board, key }
     }
 }
 
-impl Drop for Progress {
+/// A call that is waited for.
+#[derive(Debug)]
+pub struct Calling<'a> {
+    board: &'a CallBoard,
+    key: Key,
+}
+
+impl Drop for Calling<'_> {
     fn drop(&mut self) {
-        self.board.stages.lock().remove(&self.key);
+        self.board.calls.lock().remove(&self.key);
     }
 }

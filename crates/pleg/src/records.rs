@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rubelet_model::{PodRef, PodStatus, RuntimePod, SandboxState};
 
 use crate::clock::Stamp;
+use crate::core::{Effect, Measure, Tally};
 use crate::diff::{self, Known, Seen, Told};
 use crate::event::{EventKind, Subject, Trigger};
 use crate::observe::ObserveError;
@@ -78,8 +79,12 @@ pub(crate) struct Record {
     /// again does not confirm the status.
     status_is_ahead: bool,
     pub(crate) latest: Latest,
+    /// The newest list view of all, and what it counts. Nearly always the next one is the same value.
+    counted: Option<(Arc<RuntimePod>, Tally)>,
     /// When the newest list that counted for this pod was asked for.
     pub(crate) listed_at: Stamp,
+    /// The first look at it that has not led to a good or bad end yet.
+    pub(crate) looked_since: Option<Stamp>,
     /// The full list that named this pod last.
     pub(crate) named_by: u64,
     /// The newest list lacked something that we know, but was no proof that it is gone.
@@ -101,13 +106,29 @@ impl Record {
             status: None,
             status_is_ahead: false,
             latest: Latest::AsCommitted,
+            counted: None,
             listed_at: Stamp::ZERO,
+            looked_since: None,
             named_by: 0,
             parts_missing: false,
             reinspect: None,
             inspection: Inspection::Idle,
             trouble: None,
             held: false,
+        }
+    }
+
+    /// The look at it has ended: its inspection has, or there was none to make.
+    pub(crate) fn end_look(&mut self, now: Stamp) -> Option<Effect> {
+        let since = self.looked_since.take()?;
+        Some(Effect::Measure(Measure::Look(since.until(now))))
+    }
+
+    /// What a list view of this pod counts.
+    pub(crate) fn tally(&mut self, pod: &Arc<RuntimePod>) -> Tally {
+        match &self.counted {
+            Some((counted, tally)) if Arc::ptr_eq(counted, pod) => *tally,
+            _ => self.counted.insert((pod.clone(), Tally::of(pod))).1,
         }
     }
 
@@ -151,13 +172,9 @@ impl Record {
         {
             return Vec::new();
         }
-        let seen_now: HashMap<(bool, &str), Seen> =
+        let seen_now: HashMap<EntryKey<'_>, Seen> =
             new.into_iter().flat_map(entries).map(|entry| (entry.key(), entry.seen)).collect();
-        let known_before: HashMap<(bool, &str), Known> = old
-            .into_iter()
-            .flat_map(entries)
-            .map(|entry| (entry.key(), known(entry, &self.told_before_unknown)))
-            .collect();
+        let known_before = self.known();
 
         let of_old = old.into_iter().flat_map(entries).map(|entry| {
             (
@@ -181,12 +198,7 @@ impl Record {
     pub(crate) fn commit(&mut self, snapshot: Arc<Snapshot>, status: Arc<PodStatus>) {
         self.status_is_ahead = !agrees(&snapshot.pod, &status);
         self.status = Some(status);
-        let old: HashMap<(bool, &str), Known> = self
-            .committed()
-            .into_iter()
-            .flat_map(|pod| entries(pod))
-            .map(|entry| (entry.key(), known(entry, &self.told_before_unknown)))
-            .collect();
+        let old = self.known();
         let told = entries(&snapshot.pod)
             .filter(|entry| entry.seen == Seen::Unknown)
             .map(|entry| (entry.subject(), diff::commit(old.get(&entry.key()).copied(), entry.seen).told()))
@@ -196,6 +208,13 @@ impl Record {
         self.told_before_unknown = told;
         self.pod = snapshot.pod.pod.clone();
         self.committed = Some(snapshot);
+    }
+
+    /// What has been told of everything that the committed view shows.
+    fn known(&self) -> HashMap<EntryKey<'_>, Known> {
+        let committed = self.committed().map(Arc::as_ref);
+        let entries = committed.into_iter().flat_map(entries);
+        entries.map(|entry| (entry.key(), known(entry, &self.told_before_unknown))).collect()
     }
 
     /// The addresses to keep with a new status: its own, or those known before, when none of its sandboxes is
@@ -256,9 +275,12 @@ enum EntryOf<'a> {
     Sandbox(&'a rubelet_model::ListedSandbox),
 }
 
+/// Whether it is a sandbox, and its id: containers and sandboxes have ids of their own, so the same text may name one of
+/// each.
+type EntryKey<'a> = (bool, &'a str);
+
 impl<'a> Entry<'a> {
-    /// Containers and sandboxes have ids of their own: the same text may name one of each.
-    fn key(self) -> (bool, &'a str) {
+    fn key(self) -> EntryKey<'a> {
         match self.of {
             EntryOf::Container(container) => (false, container.id.as_str()),
             EntryOf::Sandbox(sandbox) => (true, sandbox.id.as_str()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pleg::cri::CriObserver;
-use pleg::{Call, Config, EventKind, Failure, Handle, Metrics, Pleg, Subscription};
+use pleg::{Call, Config, EventKind, Failure, Handle, Metrics, Pleg, StuckPod, Subscription};
 use rubelet_cri::{Options, RuntimeClient};
 use rubelet_runtime::synthetic::{ContainerId, Exit, Op, PodSpec, Profile, SyntheticRuntime};
 
@@ -84,7 +84,10 @@ async fn one_pod_of_two_hundred_whose_status_hangs_holds_nobody_back() {
         loop {
             fault.until_waiting(1).await;
             let health = handle.health();
-            if health.stuck_pods.iter().any(|pod| pod.failures > 1 && pod.call.is_some()) {
+            // The sandbox is asked for at the same time, and may answer last.
+            let hangs =
+                |pod: &StuckPod| pod.call.as_ref().is_some_and(|call| call.call == Call::ContainerStatus);
+            if health.stuck_pods.iter().any(|pod| pod.failures > 1 && hangs(pod)) {
                 return health;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -124,4 +127,20 @@ async fn a_nudge_is_served_by_a_look_at_that_pod_alone() {
     let newer = cache.newer_than(&pod.uid, acted);
     let status = tokio::time::timeout(PATIENCE, newer).await.expect("soon").expect("it runs").expect("read");
     assert_eq!(status.containers[0].exit_code, 7);
+}
+
+/// Its containers carry no label that says whose they are, and its sandbox is in neither the list before nor theirs.
+#[tokio::test]
+async fn a_pod_made_by_hand_between_the_two_lists_is_one_pod_from_the_start() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+    let fault = runtime.faults().on(Op::ListContainers).times(1).hang();
+    let pleg = observe(&runtime.endpoint(), Duration::from_secs(10));
+    let mut events = pleg.handle().subscribe();
+    fault.until_waiting(1).await;
+    let pod = PodSpec::by_hand("hand").uid("by-metadata").container("main");
+    runtime.world(|world| world.add_pod(pod));
+    fault.release();
+    assert_eq!(hear(&mut events, EventKind::ContainerStarted, 2).await, ["hand", "hand"]);
+    assert_eq!(pleg.handle().cache().all().len(), 1, "no pod but this one is made up");
 }

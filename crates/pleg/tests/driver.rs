@@ -100,7 +100,7 @@ impl Drop for Counted<'_> {
 impl Observe for FakeRuntime {
     async fn list(&self, progress: &Progress) -> Result<Listing, ObserveError> {
         let _under_way = Counted::new(&self.0.under_way);
-        progress.calling(Call::ListContainers, None);
+        let _calling = progress.calling(Call::ListContainers, None);
         self.0.lists.fetch_add(1, Ordering::Relaxed);
         self.0.list_hangs.subscribe().wait_for(|hangs| !hangs).await.expect("the sender lives here");
         if *self.0.list_fails.lock() {
@@ -125,7 +125,7 @@ impl Observe for FakeRuntime {
         let _inspecting = Counted::new(&self.0.inspecting);
         self.0.most_inspecting.fetch_max(self.0.inspecting.load(Ordering::Relaxed), Ordering::Relaxed);
         let container = &pod.containers[0];
-        progress.calling(Call::ContainerStatus, Some(container.id.as_str()));
+        let _calling = progress.calling(Call::ContainerStatus, Some(container.id.as_str()));
         assert!(!self.0.panics.lock().remove(&name), "as the test wants it");
         let time = *self.0.inspect_time.lock();
         tokio::time::sleep(time).await;

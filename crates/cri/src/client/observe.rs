@@ -1,5 +1,6 @@
 //! What a PLEG asks, again and again: lists, and the status of one thing.
 
+use parking_lot::Mutex;
 use rubelet_model::{ContainerId, ContainerStatus, SandboxId, SandboxStatus};
 
 use super::{NO_TIME, RuntimeClient};
@@ -11,7 +12,16 @@ use crate::{
 impl RuntimeClient {
     /// The sandboxes that the filter lets through, as a list view needs them. Any number of them.
     pub async fn list_sandboxes(&self, filter: &ListFilter<'_>) -> Result<SandboxList, Error> {
-        let (mut list, epoch) = self.list_lean::<SandboxList>(Operation::ListPodSandbox, *filter).await?;
+        self.list_sandboxes_into(SandboxList::default(), filter).await
+    }
+
+    /// As [`list_sandboxes`](Self::list_sandboxes), in the memory of a list that is no longer needed.
+    pub async fn list_sandboxes_into(
+        &self,
+        spare: SandboxList,
+        filter: &ListFilter<'_>,
+    ) -> Result<SandboxList, Error> {
+        let (mut list, epoch) = self.list_lean(Operation::ListPodSandbox, spare, *filter).await?;
         list.epoch = epoch;
         Ok(list)
     }
@@ -19,7 +29,16 @@ impl RuntimeClient {
     /// The containers that the filter lets through, as a list view needs them. Any number of them, unless those of
     /// one state alone are too large for an answer and the runtime has no streams.
     pub async fn list_containers(&self, filter: &ListFilter<'_>) -> Result<ContainerList, Error> {
-        let (mut list, epoch) = self.list_lean::<ContainerList>(Operation::ListContainers, *filter).await?;
+        self.list_containers_into(ContainerList::default(), filter).await
+    }
+
+    /// As [`list_containers`](Self::list_containers), in the memory of a list that is no longer needed.
+    pub async fn list_containers_into(
+        &self,
+        spare: ContainerList,
+        filter: &ListFilter<'_>,
+    ) -> Result<ContainerList, Error> {
+        let (mut list, epoch) = self.list_lean(Operation::ListContainers, spare, *filter).await?;
         list.epoch = epoch;
         Ok(list)
     }
@@ -35,12 +54,18 @@ impl RuntimeClient {
     async fn list_lean<L: Listed>(
         &self,
         operation: Operation,
+        spare: L,
         filter: ListFilter<'_>,
     ) -> Result<(L, u64), Error> {
+        // Of two attempts, the first takes it.
+        let spare = Mutex::new(spare);
         self.0
-            .perform(operation, NO_TIME, |attempt| async move {
-                let list = lists::read(&attempt, filter).await?;
-                Ok((list, attempt.connection().epoch()))
+            .perform(operation, NO_TIME, |attempt| {
+                let list = std::mem::take(&mut *spare.lock());
+                async move {
+                    let list = lists::read(&attempt, list, filter).await?;
+                    Ok((list, attempt.connection().epoch()))
+                }
             })
             .await
     }

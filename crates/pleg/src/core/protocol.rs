@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rubelet_model::{PodStatus, PodUid};
 
+use super::Tally;
 use crate::clock::Stamp;
 use crate::event::PodEvent;
 use crate::observe::{Listing, ObserveError};
@@ -141,10 +142,5 @@ pub enum Measure {
     /// A look at one pod took this long.
     Look(Duration),
     /// What the last list counted.
-    Running {
-        /// Pods with a ready sandbox.
-        pods: u64,
-        /// Containers, in the order of [`ContainerState::ALL`](rubelet_model::ContainerState::ALL).
-        containers: [u64; 4],
-    },
+    Running(Tally),
 }

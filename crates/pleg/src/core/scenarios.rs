@@ -304,11 +304,11 @@ fn scenario_13_gauges_count_what_the_list_shows_and_fall_back_to_zero() {
     let mut pleg = Harness::new();
     pleg.relist(vec![a, b]);
     let counted = |pleg: &Harness| {
-        pleg.measured.iter().rev().find(|measure| matches!(measure, Measure::Running { .. })).copied()
+        pleg.measured.iter().rev().find(|measure| matches!(measure, Measure::Running(_))).copied()
     };
-    assert_eq!(counted(&pleg), Some(Measure::Running { pods: 2, containers: [0, 1, 1, 2] }));
+    assert_eq!(counted(&pleg), Some(Measure::Running(Tally { running_pods: 2, containers: [0, 1, 1, 2] })));
     pleg.relist(vec![]);
-    assert_eq!(counted(&pleg), Some(Measure::Running { pods: 0, containers: [0; 4] }));
+    assert_eq!(counted(&pleg), Some(Measure::Running(Tally::default())));
 }
 
 /// Scenario 14 with the waiters made explicit: a waiter is released if and only if something was asked after the

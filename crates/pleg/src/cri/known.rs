@@ -25,14 +25,15 @@ pub(super) struct Known {
     list_number: u64,
 }
 
-type Place = usize;
+/// An index into `places`. There are fewer pods than that, by far.
+type Place = u32;
 
 #[derive(Debug)]
 struct KnownPod {
     pod: Arc<RuntimePod>,
-    things: usize,
+    things: u32,
     /// How many of its things the list under way has shown, in the states that they had.
-    found: usize,
+    found: u32,
     /// Whether the list under way shows anything else of it.
     has_news: bool,
 }
@@ -84,9 +85,9 @@ impl Known {
         }
 
         let mut pods = Vec::with_capacity(self.by_uid.len() + others.len());
-        for place in 0..self.places.len() {
+        for place in 0..self.places.len() as Place {
             if self.is_unchanged(place) {
-                pods.extend(self.places[place].as_ref().map(|known| known.pod.clone()));
+                pods.extend(self.places[place as usize].as_ref().map(|known| known.pod.clone()));
             } else {
                 self.forget(place);
             }
@@ -138,22 +139,24 @@ impl Known {
     }
 
     fn found(&mut self, place: Place) -> Option<Place> {
-        self.places[place].as_mut()?.found += 1;
+        self.places[place as usize].as_mut()?.found += 1;
         Some(place)
     }
 
     fn has_news(&mut self, place: Option<Place>) {
-        if let Some(known) = place.and_then(|place| self.places[place].as_mut()) {
+        if let Some(known) = place.and_then(|place| self.places[place as usize].as_mut()) {
             known.has_news = true;
         }
     }
 
     fn is_unchanged(&self, place: Place) -> bool {
-        self.places[place].as_ref().is_some_and(|known| !known.has_news && known.found == known.things)
+        self.places[place as usize]
+            .as_ref()
+            .is_some_and(|known| !known.has_news && known.found == known.things)
     }
 
     fn forget(&mut self, place: Place) {
-        let Some(KnownPod { pod, .. }) = self.places[place].take() else { return };
+        let Some(KnownPod { pod, .. }) = self.places[place as usize].take() else { return };
         self.free.push(place);
         self.by_uid.remove(&pod.pod.uid);
         for sandbox in &pod.sandboxes {
@@ -167,7 +170,7 @@ impl Known {
     fn remember(&mut self, pod: Arc<RuntimePod>) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
-            self.places.len() - 1
+            (self.places.len() - 1) as Place
         });
         let seen_by = self.list_number;
         self.by_uid.insert(pod.pod.uid.clone(), place);
@@ -177,8 +180,8 @@ impl Known {
         for container in &pod.containers {
             self.containers.insert(container.id.clone(), Thing { place, state: container.state, seen_by });
         }
-        let things = pod.sandboxes.len() + pod.containers.len();
-        self.places[place] = Some(KnownPod { pod, things, found: 0, has_news: false });
+        let things = (pod.sandboxes.len() + pod.containers.len()) as u32;
+        self.places[place as usize] = Some(KnownPod { pod, things, found: 0, has_news: false });
     }
 }
 

@@ -1,0 +1,33 @@
+//! How much of what runs.
+
+use std::ops::AddAssign;
+
+use rubelet_model::{ContainerState, RuntimePod, SandboxState};
+
+/// Pods and containers, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Pods with a ready sandbox.
+    pub running_pods: u32,
+    /// Containers, in the order of [`ContainerState::ALL`].
+    pub containers: [u32; 4],
+}
+
+impl Tally {
+    /// What one pod adds.
+    #[must_use]
+    pub fn of(pod: &RuntimePod) -> Self {
+        let runs = pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready);
+        let count = |state| pod.containers.iter().filter(|container| container.state == state).count() as u32;
+        Self { running_pods: u32::from(runs), containers: ContainerState::ALL.map(count) }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.running_pods += other.running_pods;
+        for (count, more) in self.containers.iter_mut().zip(other.containers) {
+            *count += more;
+        }
+    }
+}
