@@ -1,6 +1,7 @@
 //! Reads a runtime over CRI.
 
 mod known;
+mod texts;
 
 use std::collections::HashSet;
 use std::future::ready;
@@ -14,6 +15,7 @@ use rubelet_model::{
 };
 
 use self::known::Known;
+use self::texts::Texts;
 use crate::observe::{Call, Failure, Listing, Observe, ObserveError};
 use crate::progress::Progress;
 
@@ -28,6 +30,8 @@ const CALLS_PER_POD: usize = 4;
 pub struct CriObserver {
     client: RuntimeClient,
     full: Arc<Mutex<FullLists>>,
+    /// The names of images and runtime handlers, which many pods have in common.
+    texts: Arc<Mutex<Texts>>,
 }
 
 /// What one list of all leaves to the next.
@@ -42,7 +46,7 @@ impl CriObserver {
     /// An observer over this client.
     #[must_use]
     pub fn new(client: RuntimeClient) -> Self {
-        Self { client, full: Arc::default() }
+        Self { client, full: Arc::default(), texts: Arc::default() }
     }
 
     /// Both lists, over one connection.
@@ -96,7 +100,11 @@ impl CriObserver {
     ) -> Result<Option<SandboxStatus>, ObserveError> {
         let _calling = progress.calling(Call::PodSandboxStatus, Some(id.as_str()));
         let answer = self.client.sandbox_status(id).await;
-        answer.map_err(|error| failed(Call::PodSandboxStatus, Some(id.as_str()), &error))
+        let mut status = answer.map_err(|error| failed(Call::PodSandboxStatus, Some(id.as_str()), &error))?;
+        if let Some(status) = &mut status {
+            self.texts.lock().share(&mut status.runtime_handler);
+        }
+        Ok(status)
     }
 
     async fn container(
@@ -107,7 +115,16 @@ impl CriObserver {
         let id = listed.id.as_str();
         let _calling = progress.calling(Call::ContainerStatus, Some(id));
         let answer = self.client.container_status(&listed.id, &listed.sandbox).await;
-        answer.map_err(|error| failed(Call::ContainerStatus, Some(id), &error))
+        let mut status = answer.map_err(|error| failed(Call::ContainerStatus, Some(id), &error))?;
+        if let Some(status) = &mut status {
+            if status.name == listed.name {
+                status.name = listed.name.clone();
+            }
+            let mut texts = self.texts.lock();
+            texts.share(&mut status.image);
+            texts.share(&mut status.image_ref);
+        }
+        Ok(status)
     }
 }
 
