@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use rubelet_model::{
-    ContainerStatus, ListedContainer, ListedSandbox, PodRef, SandboxId, SandboxStatus, UnixNanos,
-};
-
 use std::time::Duration;
+
+use rubelet_model::{
+    ContainerState, ContainerStatus, ListedContainer, ListedSandbox, PodRef, PodStatus, SandboxId,
+    SandboxState, SandboxStatus, UnixNanos,
+};
 
 use super::*;
 use crate::cache::CacheWriter;
 use crate::event::{EventKind, PodEvent};
-use crate::observe::{Call, Failure};
+use crate::observe::{Call, Failure, Listing, ObserveError};
+use crate::records::Snapshot;
 
 pub(super) use ContainerState::{Created, Exited, Running, Unknown};
 pub(super) use SandboxState::{NotReady, Ready};

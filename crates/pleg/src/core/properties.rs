@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proptest::prelude::*;
-
-use super::harness::{Harness, container, pod, sandbox};
 use std::time::Duration;
 
+use proptest::prelude::*;
+use rubelet_model::{ContainerState, SandboxState};
+
+use super::harness::{Harness, container, pod, sandbox};
 use super::*;
 use crate::diff::Seen;
 use crate::event::{EventKind, PodEvent};

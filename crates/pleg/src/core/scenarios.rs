@@ -2,14 +2,17 @@
 
 use EventKind::{ContainerDied as Died, ContainerRemoved as Removed, ContainerStarted as Started, PodSync};
 
+use std::time::Duration;
+
+use rubelet_model::{ContainerState, PodStatus, SandboxState};
+
 use super::harness::{
     Created, Exited, Harness, NotReady, Ready, Running, Told, Unknown, pod, sandbox, sandboxes, told,
 };
-use std::time::Duration;
-
 use super::*;
 use crate::event::{EventKind, Exit};
 use crate::health::Health;
+use crate::observe::Listing;
 
 fn first_view() -> Vec<RuntimePod> {
     vec![pod("A", &[("c1", Exited), ("c2", Running), ("c3", Unknown)]), pod("B", &[("c1", Exited)])]

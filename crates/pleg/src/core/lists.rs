@@ -1,0 +1,219 @@
+//! When to list, and what a list says.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rubelet_model::{ContainerState, PodUid, SandboxState};
+
+use super::rounds::Round;
+use super::{Core, Effect, FullList, Measure, SHORTEST_PERIOD, Tally};
+use crate::clock::{Now, Stamp};
+use crate::event::Trigger;
+use crate::observe::{Listing, ObserveError};
+use crate::records::{Latest, Record, Snapshot};
+
+impl Core {
+    /// Starts the full list when it is due, else the looks that were asked for.
+    pub(super) fn start_lists(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let FullList::DueAt(mut due) = self.full_list else { return };
+        let too_many = self.nudges.len() > self.config.look_limit;
+        let only_a_full_list_shows_it =
+            |pod: &PodUid| self.records.get(pod).is_some_and(|record| !record.is_selectable());
+        if too_many || self.nudges.keys().any(only_a_full_list_shows_it) {
+            due = due.min(self.soonest_list(now));
+            self.full_list = FullList::DueAt(due);
+        }
+        if due <= now.stamp {
+            self.start_full_list(now, out);
+            return;
+        }
+        if self.unconfirmed || too_many {
+            // The full list that comes serves them all.
+            return;
+        }
+        let is_startable = |pod: &&PodUid| {
+            let record = self.records.get(*pod);
+            !self.looks.contains_key(*pod) && record.is_none_or(Record::is_selectable)
+        };
+        let startable: Vec<PodUid> = self.nudges.keys().filter(is_startable).cloned().collect();
+        for pod in startable {
+            self.nudges.remove(&pod);
+            self.looks.insert(pod.clone(), now.stamp);
+            out.push(Effect::Look { pod, asked: now.stamp });
+        }
+    }
+
+    /// When a full list may start for which somebody cannot wait.
+    pub(super) fn soonest_list(&self, now: Now) -> Stamp {
+        now.stamp.max(self.list_ended.plus(SHORTEST_PERIOD))
+    }
+
+    pub(super) fn start_full_list(&mut self, now: Now, out: &mut Vec<Effect>) {
+        if let Some(last) = self.list_facts.last_success {
+            out.push(Effect::Measure(Measure::RelistInterval(last.until(now.stamp))));
+        }
+        // Whoever is being looked at is in the full list too.
+        self.looks.clear();
+        self.nudges.clear();
+        self.full_list = FullList::InFlight { asked: now.stamp };
+        out.push(Effect::List { asked: now.stamp });
+    }
+
+    pub(super) fn listed(
+        &mut self,
+        asked: Stamp,
+        answer: Result<Listing, ObserveError>,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        match self.full_list {
+            FullList::InFlight { asked: expected } if expected == asked => {}
+            FullList::InFlight { .. } | FullList::DueAt(_) => return,
+        }
+        self.full_list = FullList::DueAt(now.stamp.plus(self.config.relist_period));
+        self.list_ended = now.stamp;
+        self.rounds.push_back(Round { started: asked, succeeded: answer.is_ok(), open: BTreeSet::new() });
+        match answer {
+            Ok(listing) => {
+                self.list_facts.succeeded(asked, listing.unreadable);
+                self.apply_full_list(listing, asked, now, out);
+            }
+            Err(error) => self.list_facts.failed(now.stamp, error),
+        }
+        self.finish_rounds(now, out);
+    }
+
+    pub(super) fn apply_full_list(
+        &mut self,
+        listing: Listing,
+        asked: Stamp,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
+        let absence_is_proof = !reconnected && listing.unreadable == 0;
+        self.epoch = Some(listing.epoch);
+        self.unconfirmed = reconnected;
+        self.list_number += 1;
+        let mut tally = Tally::default();
+        let mut changed = Vec::new();
+        for pod in listing.pods {
+            // Nearly all are known, so this is a look-up; `entry` would clone the key.
+            let record = match self.records.get_mut(&pod.pod.uid) {
+                Some(record) => record,
+                None => {
+                    self.records.entry(pod.pod.uid.clone()).or_insert_with(|| Record::new(pod.pod.clone()))
+                }
+            };
+            record.named_by = self.list_number;
+            tally += record.tally(&pod);
+            if !reconnected {
+                record.listed_at = asked;
+            }
+            if record.is_quiet() && record.confirms_committed(&pod) {
+                continue;
+            }
+            let completed = if absence_is_proof { None } else { record.with_missing(&pod) };
+            record.parts_missing = completed.is_some();
+            changed.push(pod.pod.uid.clone());
+            let pod = completed.map_or(pod, Arc::new);
+            let snapshot = Snapshot { pod, asked: record.listed_at, trigger: Trigger::Relist };
+            record.latest = Latest::Listed(Arc::new(snapshot));
+        }
+        let mut missing = Vec::new();
+        for (uid, record) in &mut self.records {
+            if record.named_by == self.list_number {
+                continue;
+            }
+            if !reconnected {
+                record.listed_at = asked;
+            }
+            record.parts_missing = !absence_is_proof;
+            if absence_is_proof {
+                record.latest = Latest::Gone(Trigger::Relist);
+            }
+            missing.push(uid.clone());
+        }
+        changed.append(&mut missing);
+        if !reconnected {
+            out.push(Effect::Measure(Measure::Running(tally)));
+        }
+
+        // Running pods first: after a start there may be thousands of dead ones to inspect. Else by UID: the order of
+        // a hash map, or that in which a runtime lists, is not for others to see.
+        let runs = |uid: &PodUid| self.records.get(uid).is_some_and(runs_something);
+        changed.sort_by(|a, b| runs(b).cmp(&runs(a)).then_with(|| a.cmp(b)));
+        for uid in changed {
+            self.adopt_early_reinspect(&uid);
+            self.reconcile(&uid, now, out);
+            self.open_in_round(uid);
+        }
+        // What a runtime lists right after it came back may not be all that it will remember, so it proves nothing
+        // of what it does not show. This is also why such a list leaves `listed_at` alone.
+        if !reconnected {
+            out.push(Effect::Advance { asked, proves_absence: absence_is_proof });
+        }
+    }
+
+    pub(super) fn looked(
+        &mut self,
+        uid: &PodUid,
+        asked: Stamp,
+        answer: Result<Listing, ObserveError>,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.looks.get(uid) != Some(&asked) {
+            return;
+        }
+        self.looks.remove(uid);
+        let listing = match answer {
+            Ok(listing) => listing,
+            Err(error) => {
+                tracing::debug!(pod = %uid, %error, "could not look at the pod");
+                return;
+            }
+        };
+        let found = listing.pods.into_iter().find(|pod| pod.pod.uid == *uid);
+        let known = self.records.contains_key(uid);
+        let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
+        if reconnected || listing.unreadable > 0 || (found.is_none() && !known) {
+            // Not enough to go by: only the full list can tell what is gone, or that nobody has heard of it.
+            self.full_list = FullList::DueAt(self.soonest_list(now));
+            return;
+        }
+        let record = match &found {
+            Some(pod) => self.records.entry(uid.clone()).or_insert_with(|| Record::new(pod.pod.clone())),
+            None => match self.records.get_mut(uid) {
+                Some(record) => record,
+                None => return,
+            },
+        };
+        record.listed_at = asked;
+        record.looked_since.get_or_insert(asked);
+        record.parts_missing = false;
+        record.latest = match found {
+            Some(pod) => Latest::Listed(Arc::new(Snapshot { pod, asked, trigger: Trigger::Nudge })),
+            None => Latest::Gone(Trigger::Nudge),
+        };
+        // Nothing else tells the cache of a look that found nothing new.
+        record.held = true;
+        out.push(Effect::Hold { pod: uid.clone() });
+        self.adopt_early_reinspect(uid);
+        self.reconcile(uid, now, out);
+    }
+
+    pub(super) fn adopt_early_reinspect(&mut self, uid: &PodUid) {
+        if let Some(at) = self.early_reinspects.remove(uid)
+            && let Some(record) = self.records.get_mut(uid)
+        {
+            record.reinspect = Some(at);
+        }
+    }
+}
+
+fn runs_something(record: &Record) -> bool {
+    let Latest::Listed(snapshot) = &record.latest else { return false };
+    snapshot.pod.containers.iter().any(|container| container.state == ContainerState::Running)
+        || snapshot.pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
+}

@@ -1,0 +1,172 @@
+//! What is made of a new view of a pod: an inspection, a commit, events.
+
+use std::sync::Arc;
+
+use rubelet_model::{PodStatus, PodUid};
+
+use super::telling::Telling;
+use super::{Core, Effect};
+use crate::clock::{Now, Stamp};
+use crate::event::Trigger;
+use crate::observe::ObserveError;
+use crate::records::{Inspection, Latest, Snapshot, Trouble};
+
+impl Core {
+    /// Compares the newest view of a pod with the committed one, and wants it inspected if they differ.
+    pub(super) fn reconcile(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        match &record.latest {
+            Latest::Gone(trigger) => {
+                let trigger = *trigger;
+                self.remove(uid, trigger, now, out);
+                return;
+            }
+            Latest::Listed(snapshot) => {
+                let in_flight = matches!(record.inspection, Inspection::InFlight { .. });
+                if record.reinspect.is_none() && !in_flight && record.confirms_committed(&snapshot.pod) {
+                    record.latest = Latest::AsCommitted;
+                }
+            }
+            Latest::AsCommitted => {}
+        }
+        let mut was_withdrawn = false;
+        let settled = matches!(record.latest, Latest::AsCommitted)
+            && record.reinspect.is_none()
+            && !matches!(record.inspection, Inspection::InFlight { .. });
+        if settled {
+            if matches!(record.inspection, Inspection::Queued { .. }) {
+                record.inspection = Inspection::Idle;
+                self.lanes.withdraw(uid);
+                was_withdrawn = true;
+            }
+        } else if matches!(record.inspection, Inspection::Idle) {
+            record.inspection = Inspection::Queued { since: now.stamp };
+            self.lanes.enqueue(uid.clone(), record.trouble.is_some());
+        }
+        let hold = !settled || record.parts_missing;
+        if hold && !record.held {
+            out.push(Effect::Hold { pod: uid.clone() });
+        }
+        if !hold && record.held {
+            out.push(Effect::Settle { pod: uid.clone(), asked: record.listed_at });
+        }
+        record.held = hold;
+        if settled {
+            out.extend(record.end_look(now.stamp));
+        }
+        if was_withdrawn {
+            self.close_in_round(uid, now, out);
+        }
+    }
+
+    pub(super) fn remove(&mut self, uid: &PodUid, trigger: Trigger, now: Now, out: &mut Vec<Effect>) {
+        let Some(mut record) = self.records.remove(uid) else { return };
+        out.extend(record.end_look(now.stamp));
+        match record.inspection {
+            Inspection::InFlight { ticket, .. } => {
+                out.push(Effect::Abandon { pod: uid.clone(), ticket });
+                self.lanes.finish(uid);
+            }
+            Inspection::Queued { .. } => self.lanes.withdraw(uid),
+            Inspection::Idle => {}
+        }
+        self.close_in_round(uid, now, out);
+        out.push(Effect::Forget { pod: uid.clone() });
+        let changes = record.changes(None);
+        let telling = Telling { pod: &record.pod, trigger, status: None, before: &record.status };
+        self.tell(&telling, changes, record.reinspect.is_some(), now, out);
+        if record.held {
+            out.push(Effect::Settle { pod: uid.clone(), asked: record.listed_at });
+        }
+    }
+
+    pub(super) fn start_inspections(&mut self, now: Now, out: &mut Vec<Effect>) {
+        for slow in self.lanes.demote_slow(now.stamp) {
+            self.close_in_round(&slow, now, out);
+        }
+        while let Some(uid) = self.lanes.start_next(now.stamp) {
+            let Some(record) = self.records.get_mut(&uid) else {
+                self.lanes.finish(&uid);
+                continue;
+            };
+            let snapshot = match &record.latest {
+                Latest::Listed(snapshot) => Some(snapshot.clone()),
+                Latest::AsCommitted => record.committed_snapshot(),
+                Latest::Gone(_) => None,
+            };
+            let Some(snapshot) = snapshot else {
+                record.inspection = Inspection::Idle;
+                self.lanes.finish(&uid);
+                continue;
+            };
+            self.last_ticket += 1;
+            let ticket = self.last_ticket;
+            record.inspection =
+                Inspection::InFlight { ticket, started: now.stamp, snapshot: snapshot.clone() };
+            out.push(Effect::Inspect { snapshot, ticket });
+        }
+    }
+
+    pub(super) fn inspected(
+        &mut self,
+        uid: &PodUid,
+        ticket: u64,
+        answer: Result<PodStatus, ObserveError>,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        let (started, snapshot) = match &record.inspection {
+            Inspection::InFlight { ticket: expected, started, snapshot } if *expected == ticket => {
+                (*started, snapshot.clone())
+            }
+            Inspection::InFlight { .. } | Inspection::Queued { .. } | Inspection::Idle => return,
+        };
+        record.inspection = Inspection::Idle;
+        self.lanes.finish(uid);
+        match answer {
+            Ok(status) => self.commit(uid, snapshot, started, status, now, out),
+            Err(error) => {
+                record.reinspect = record.reinspect.or(Some(Stamp::ZERO));
+                let trouble = record.trouble.get_or_insert_with(|| {
+                    Box::new(Trouble { since: started, failures: 0, last_error: error.clone() })
+                });
+                trouble.failures += 1;
+                trouble.last_error = error.clone();
+                out.extend(record.end_look(now.stamp));
+                out.push(Effect::Store { pod: uid.clone(), status: Err(error), asked: snapshot.asked });
+            }
+        }
+        self.close_in_round(uid, now, out);
+    }
+
+    pub(super) fn commit(
+        &mut self,
+        uid: &PodUid,
+        snapshot: Arc<Snapshot>,
+        started: Stamp,
+        mut status: PodStatus,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        record.trouble = None;
+        self.last_inspection = self.last_inspection.max(Some(started));
+        record.keep_addresses(&mut status);
+        let status = Arc::new(status);
+        let before = record.status.clone();
+        let changes = record.changes(Some(&snapshot.pod));
+        // A wish that came after the inspection had begun is not fulfilled by it.
+        let asked_for = record.reinspect.take_if(|at| *at <= started).is_some();
+        let (asked, trigger) = (snapshot.asked, snapshot.trigger);
+        if matches!(&record.latest, Latest::Listed(latest) if Arc::ptr_eq(latest, &snapshot)) {
+            record.latest = Latest::AsCommitted;
+        }
+        record.commit(snapshot, status.clone());
+        let pod = record.pod.clone();
+        out.push(Effect::Store { pod: uid.clone(), status: Ok(status.clone()), asked });
+        let telling = Telling { pod: &pod, trigger, status: Some(&status), before: &before };
+        self.tell(&telling, changes, asked_for, now, out);
+        self.reconcile(uid, now, out);
+    }
+}

@@ -1,0 +1,50 @@
+//! When a relist has ended: when everything that it led to has.
+
+use std::collections::BTreeSet;
+
+use rubelet_model::PodUid;
+
+use super::{Core, Effect, Measure};
+use crate::clock::{Now, Stamp};
+use crate::records::Inspection;
+
+/// A full list, with the pods that it wants inspected and that have not been yet.
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) started: Stamp,
+    pub(super) succeeded: bool,
+    pub(super) open: BTreeSet<PodUid>,
+}
+
+impl Core {
+    /// The newest round ends no sooner than this pod has been inspected, if it is to be.
+    pub(super) fn open_in_round(&mut self, uid: PodUid) {
+        let is_idle =
+            self.records.get(&uid).is_none_or(|record| matches!(record.inspection, Inspection::Idle));
+        if is_idle || self.rounds.iter().any(|round| round.open.contains(&uid)) {
+            return;
+        }
+        if let Some(round) = self.rounds.back_mut() {
+            round.open.insert(uid);
+        }
+    }
+
+    /// No round waits for this pod any longer: it was inspected, or is gone, or has turned out to be slow.
+    pub(super) fn close_in_round(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
+        for round in &mut self.rounds {
+            round.open.remove(uid);
+        }
+        self.finish_rounds(now, out);
+    }
+
+    /// Rounds end in order, so that the end of one says that all before it have ended.
+    pub(super) fn finish_rounds(&mut self, now: Now, out: &mut Vec<Effect>) {
+        while self.rounds.front().is_some_and(|round| round.open.is_empty()) {
+            if let Some(round) = self.rounds.pop_front() {
+                let took = round.started.until(now.stamp);
+                let asked = round.succeeded.then_some(round.started);
+                out.push(Effect::Measure(Measure::Relist { took, asked }));
+            }
+        }
+    }
+}
