@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::Stamp;
 use crate::observe::ObserveError;
+use crate::requests::Requests;
 
 /// What the cache has to say of a pod: its status, or why the newest inspection failed.
 pub type CachedStatus = Result<Arc<PodStatus>, ObserveError>;
@@ -93,20 +94,24 @@ impl State {
 
 /// The writing end. There is only one.
 #[derive(Debug)]
-pub(crate) struct CacheWriter(Arc<Mutex<State>>);
+pub(crate) struct CacheWriter {
+    state: Arc<Mutex<State>>,
+    requests: Arc<Requests>,
+}
 
 impl CacheWriter {
-    pub(crate) fn new() -> Self {
-        Self(Arc::default())
+    /// A cache that is empty; whoever waits for something newer says so with a request.
+    pub(crate) fn new(requests: Arc<Requests>) -> Self {
+        Self { state: Arc::default(), requests }
     }
 
     pub(crate) fn reader(&self) -> CacheReader {
-        CacheReader(self.0.clone())
+        CacheReader { state: self.state.clone(), requests: self.requests.clone() }
     }
 
     /// Stores what an inspection found.
     pub(crate) fn store(&self, pod: &PodUid, status: CachedStatus, asked: Stamp) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.absent.remove(pod);
         state.entries.insert(pod.clone(), Entry { status, modified: asked, observed: asked });
         state.notify(pod, asked);
@@ -114,17 +119,17 @@ impl CacheWriter {
 
     /// Forgets a pod. Whoever waits for it is woken by the time that proves its absence.
     pub(crate) fn forget(&self, pod: &PodUid) {
-        self.0.lock().entries.remove(pod);
+        self.state.lock().entries.remove(pod);
     }
 
     /// The global time no longer vouches for this pod.
     pub(crate) fn hold(&self, pod: PodUid) {
-        self.0.lock().held.insert(pod);
+        self.state.lock().held.insert(pod);
     }
 
     /// What is stored of this pod holds as of `asked`.
     pub(crate) fn settle(&self, pod: &PodUid, asked: Stamp) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.held.remove(pod);
         match state.entries.get_mut(pod) {
             Some(entry) => entry.observed = asked,
@@ -138,7 +143,7 @@ impl CacheWriter {
     /// What is stored holds as of `asked` for every pod that is not held; if `proves_absence`, what is not stored is
     /// not known to the runtime either.
     pub(crate) fn advance(&self, asked: Stamp, proves_absence: bool) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.global = Some(asked);
         if proves_absence {
             state.nothing_else = Some(asked);
@@ -155,7 +160,7 @@ impl CacheWriter {
 
     /// Nothing newer will come: whoever waits is told so.
     pub(crate) fn close(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.closed = true;
         state.waiters.clear();
     }
@@ -163,38 +168,41 @@ impl CacheWriter {
 
 /// The reading end: cheap to clone, never in the writer's way.
 #[derive(Clone, Debug)]
-pub struct CacheReader(Arc<Mutex<State>>);
+pub struct CacheReader {
+    state: Arc<Mutex<State>>,
+    requests: Arc<Requests>,
+}
 
 impl CacheReader {
     /// What is stored of a pod, at once. A pod that is not stored has the status of one that the runtime does
     /// not know.
     pub fn get(&self, pod: &PodUid) -> CachedStatus {
-        self.0.lock().get(pod)
+        self.state.lock().get(pod)
     }
 
     /// What [`newer_than`](Self::newer_than) would return without waiting.
     #[must_use]
     pub fn newer_than_now(&self, pod: &PodUid, than: Stamp) -> Option<CachedStatus> {
-        self.0.lock().get_if_newer(pod, than)
+        self.state.lock().get_if_newer(pod, than)
     }
 
     /// Whether anything is stored of a pod.
     #[must_use]
     pub fn contains(&self, pod: &PodUid) -> bool {
-        self.0.lock().entries.contains_key(pod)
+        self.state.lock().entries.contains_key(pod)
     }
 
     /// Every pod that is stored.
     #[must_use]
     pub fn all(&self) -> Vec<(PodUid, CachedStatus)> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         state.entries.iter().map(|(pod, entry)| (pod.clone(), entry.status.clone())).collect()
     }
 
     /// As of when every pod that is settled is known; nothing before the first list.
     #[must_use]
     pub fn as_of(&self) -> Option<Stamp> {
-        self.0.lock().global
+        self.state.lock().global
     }
 
     /// What the runtime said of a pod when it was asked after `than`.
@@ -206,7 +214,7 @@ impl CacheReader {
     /// [`Closed`] when the PLEG ends first.
     pub async fn newer_than(&self, pod: &PodUid, than: Stamp) -> Result<CachedStatus, Closed> {
         let (number, woken) = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             if let Some(status) = state.get_if_newer(pod, than) {
                 return Ok(status);
             }
@@ -219,6 +227,7 @@ impl CacheReader {
             state.waiters.entry(pod.clone()).or_default().push(Waiter { number, newer_than: than, wake });
             (number, woken)
         };
+        self.requests.awaited();
         let _leave_if_dropped = Leave { cache: self, pod, number };
         woken.await.map_err(|_| Closed)
     }
@@ -233,7 +242,7 @@ struct Leave<'a> {
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        let mut state = self.cache.0.lock();
+        let mut state = self.cache.state.lock();
         if let Some(waiters) = state.waiters.get_mut(self.pod) {
             waiters.retain(|waiter| waiter.number != self.number);
             if waiters.is_empty() {

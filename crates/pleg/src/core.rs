@@ -10,11 +10,16 @@
 //! - *what to publish*: the cache entry first, then its events, then the time as of which everything is known.
 //!   A pod that is not settled is *held*: the global time does not vouch for it, so the others need not wait.
 
+mod agenda;
 mod config;
+mod doubt;
+mod graves;
 mod lists;
+mod period;
 mod pods;
 mod protocol;
 mod rounds;
+mod stream;
 mod tally;
 mod telling;
 mod wishes;
@@ -26,16 +31,23 @@ use std::time::Duration;
 use foldhash::HashMap;
 use rubelet_model::{PodUid, RuntimePod};
 
+use agenda::{Agenda, Task};
+use period::Period;
 use rounds::Round;
+use stream::Announced;
+use wishes::Wish;
 
 pub use config::Config;
+pub use period::PeriodReason;
 pub use protocol::{Effect, Input, Measure};
 pub use tally::Tally;
 
 use crate::clock::{Now, Stamp};
+use crate::event::Trigger;
 use crate::health::{ListFacts, PodFacts};
 use crate::lanes::{LaneLimits, Lanes};
 use crate::records::{Inspection, Record};
+use crate::stream_facts::StreamFacts;
 
 #[derive(Debug)]
 enum FullList {
@@ -52,10 +64,15 @@ pub struct Core {
     config: Config,
     records: HashMap<PodUid, Record>,
     full_list: FullList,
+    /// By when the list after the one under way is wanted, if sooner than after a period.
+    list_wanted: Option<Stamp>,
+    period: Period,
+    announced: Announced,
+    agenda: Agenda,
     /// Looks under way, by when they were asked for.
-    looks: BTreeMap<PodUid, Stamp>,
+    looks: BTreeMap<PodUid, Wish>,
     /// Looks wanted, by when somebody asked.
-    nudges: BTreeMap<PodUid, Stamp>,
+    nudges: BTreeMap<PodUid, Wish>,
     /// Asked for before the pod had a record.
     early_reinspects: BTreeMap<PodUid, Stamp>,
     lanes: Lanes,
@@ -82,6 +99,10 @@ impl Core {
             config,
             records: HashMap::default(),
             full_list: FullList::DueAt(now),
+            list_wanted: None,
+            period: Period::new(config.relist_period, config.longest_period),
+            announced: Announced::default(),
+            agenda: Agenda::default(),
             looks: BTreeMap::new(),
             nudges: BTreeMap::new(),
             early_reinspects: BTreeMap::new(),
@@ -111,13 +132,19 @@ impl Core {
             Input::Listed { asked, answer } => self.listed(asked, answer, now, &mut out),
             Input::Looked { pod, asked, answer } => self.looked(&pod, asked, answer, now, &mut out),
             Input::Inspected { pod, ticket, answer } => self.inspected(&pod, ticket, answer, now, &mut out),
-            Input::Nudge { pod, at } => self.nudge(pod, at),
-            Input::Reinspect { pod, at } => self.reinspect(pod, at),
+            Input::Nudge { pod, at } => self.nudge(pod, at, Trigger::Nudge),
+            Input::Reinspect { pod, at } => self.reinspect(pod, at, now),
+            Input::Awaited => self.list_no_later_than(self.frequent_list(now)),
+            Input::StreamOpened => self.stream_opened(now),
+            Input::StreamEnded(error) => self.stream_ended(error, now, &mut out),
+            Input::Announced { announcements, at } => self.announcements(announcements, at, now),
             Input::Interrupted => {
                 self.interrupted(now);
                 return out;
             }
         }
+        self.expire_suspects(now, &mut out);
+        self.keep_agenda(now, &mut out);
         self.start_lists(now, &mut out);
         self.start_inspections(now, &mut out);
         out
@@ -130,13 +157,26 @@ impl Core {
             FullList::DueAt(due) => Some(due),
             FullList::InFlight { .. } => None,
         };
-        list.into_iter().chain(self.lanes.next_demotion()).min()
+        let others = [self.lanes.next_demotion(), self.announced.next_tick(), self.agenda.next()];
+        list.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     /// How the listing of all pods goes.
     #[must_use]
     pub fn list_facts(&self) -> &ListFacts {
         &self.list_facts
+    }
+
+    /// How the runtime's announcements go.
+    #[must_use]
+    pub fn stream_facts(&self) -> &StreamFacts {
+        &self.announced.facts
+    }
+
+    /// From the end of one list of all pods to the start of the next, at present.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        self.period.now()
     }
 
     /// When the last inspection that succeeded was begun.
@@ -167,6 +207,16 @@ impl Core {
     #[must_use]
     pub fn committed(&self, pod: &PodUid) -> Option<&RuntimePod> {
         self.records.get(pod)?.committed().map(Arc::as_ref)
+    }
+
+    /// Does what was put off until now.
+    fn keep_agenda(&mut self, now: Now, out: &mut Vec<Effect>) {
+        while let Some((pod, task)) = self.agenda.take_due(now.stamp) {
+            match task {
+                Task::Look => self.nudge(pod, now.stamp, Trigger::Event),
+                Task::Inspect => self.inspect_again(&pod, now, out),
+            }
+        }
     }
 
     fn trouble_of(&self, record: &Record, now: Stamp) -> Option<PodFacts> {

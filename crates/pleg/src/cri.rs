@@ -1,5 +1,6 @@
 //! Reads a runtime over CRI.
 
+mod announced;
 mod known;
 mod texts;
 
@@ -14,8 +15,10 @@ use rubelet_model::{
     ContainerStatus, ListedContainer, PodStatus, PodUid, RuntimePod, SandboxId, SandboxStatus,
 };
 
+pub use self::announced::CriAnnouncements;
 use self::known::Known;
 use self::texts::Texts;
+use crate::announce::StreamError;
 use crate::observe::{Call, Failure, Listing, Observe, ObserveError};
 use crate::progress::Progress;
 
@@ -140,6 +143,13 @@ fn unlisted_sandboxes(sandboxes: &SandboxList, containers: &ContainerList) -> Op
 }
 
 impl Observe for CriObserver {
+    type Announcements = CriAnnouncements;
+
+    async fn announcements(&self) -> Result<CriAnnouncements, StreamError> {
+        let events = self.client.get_container_events().await;
+        events.map(CriAnnouncements).map_err(|error| announced::stream_error(&error))
+    }
+
     async fn list(&self, progress: &Progress) -> Result<Listing, ObserveError> {
         let spare = std::mem::take(&mut self.full.lock().spare);
         let (sandboxes, containers) = self.lists(ListFilter::All, spare, progress).await?;

@@ -12,6 +12,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 
 use crate::clock::Stamp;
 use crate::core::{Effect, Input};
+use crate::hints;
 use crate::observe::{Call, Failure, Observe, ObserveError};
 use crate::progress::Stage;
 use crate::records::Snapshot;
@@ -48,6 +49,7 @@ impl<O: Observe> Driver<O> {
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         // Whatever ran before has left no call behind that could answer.
         self.shared.interrupted();
+        let _hints = self.shared.config.follow_events.then(|| self.follow_announcements());
         self.step(Input::Tick);
         loop {
             let tick = self.shared.next_tick();
@@ -69,6 +71,13 @@ impl<O: Observe> Driver<O> {
             }
         }
         self.calls.shutdown().await;
+    }
+
+    /// The task that follows the announcements ends with what is returned.
+    fn follow_announcements(&self) -> JoinSet<()> {
+        let mut task = JoinSet::new();
+        task.spawn(hints::follow(self.observer.clone(), self.shared.clone()));
+        task
     }
 
     fn step(&mut self, input: Input) {
@@ -196,6 +205,10 @@ impl Shared {
             | Input::Inspected { .. }
             | Input::Nudge { .. }
             | Input::Reinspect { .. }
+            | Input::Awaited
+            | Input::StreamOpened
+            | Input::StreamEnded(_)
+            | Input::Announced { .. }
             | Input::Interrupted => return,
         };
         self.reach.send_if_modified(|now| {

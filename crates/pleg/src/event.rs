@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use rubelet_model::{ContainerId, PodRef, SandboxId, UnixNanos};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One change in the life of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodEvent {
     /// Counts all events of one PLEG. Later events have higher numbers; a merged event carries the number of
@@ -36,7 +36,7 @@ pub struct PodEvent {
 }
 
 /// The kinds of pod lifecycle events, under the kubelet's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EventKind {
     /// A container runs, or a sandbox is ready.
     ContainerStarted,
@@ -90,7 +90,7 @@ impl fmt::Display for EventKind {
 }
 
 /// What in a pod an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Subject {
     /// A container.
@@ -129,7 +129,7 @@ impl Subject {
 }
 
 /// How a container ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exit {
     /// Its exit code.
@@ -141,11 +141,13 @@ pub struct Exit {
 }
 
 /// What made the PLEG look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trigger {
     /// The periodic list of all pods.
     Relist,
     /// Somebody who acted on the pod asked for a look.
     Nudge,
+    /// The runtime announced something.
+    Event,
 }

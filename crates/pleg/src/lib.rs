@@ -58,6 +58,7 @@
 //!
 //! - `cri`: the `cri` module, an observer over a CRI client. Without it the crate needs neither tonic nor protobuf.
 
+mod announce;
 mod cache;
 pub mod clock;
 pub mod core;
@@ -70,17 +71,21 @@ mod feed;
 mod go_duration;
 mod handle;
 mod health;
+mod hints;
 mod lanes;
 mod metrics;
 mod observe;
+mod pairs;
 mod progress;
 mod records;
 mod requests;
 mod shared;
+mod stream_facts;
 
+pub use announce::{Announcement, Announcements, LifeStep, NoAnnouncements, StreamError};
 pub use cache::{CacheReader, CachedStatus, Closed};
 pub use clock::{Clock, Now, Stamp};
-pub use core::Config;
+pub use core::{Config, PeriodReason};
 pub use event::{EventKind, Exit, PodEvent, Subject, Trigger};
 pub use feed::{PER_POD, Subscription};
 pub use go_duration::GoDuration;
@@ -91,3 +96,4 @@ pub use observe::{Call, Failure, Listing, Observe, ObserveError};
 pub use progress::{CallInFlight, CallReport, Calling, Progress, Stage};
 pub use records::Snapshot;
 pub use shared::Reach;
+pub use stream_facts::StreamFacts;

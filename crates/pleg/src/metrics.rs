@@ -4,6 +4,7 @@ use std::fmt::Error;
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -32,6 +33,9 @@ pub struct Metrics {
     running_containers: Family<StateLabel, Gauge>,
     pub(crate) inspections_in_flight: Gauge,
     pub(crate) stuck_pods: Gauge,
+    unannounced: Counter,
+    short_lives: Counter,
+    pub(crate) period: Gauge<f64, AtomicU64>,
     discarded: Discarded,
 }
 
@@ -65,6 +69,9 @@ impl Default for Metrics {
             running_containers: Family::default(),
             inspections_in_flight: Gauge::default(),
             stuck_pods: Gauge::default(),
+            unannounced: Counter::default(),
+            short_lives: Counter::default(),
+            period: Gauge::default(),
             discarded: Discarded,
         }
     }
@@ -109,6 +116,21 @@ impl Metrics {
             self.running_containers.clone(),
         );
         registry.register(
+            "pleg_unannounced_transitions",
+            "Changes found by a list that the runtime had not announced while its event stream was open",
+            self.unannounced.clone(),
+        );
+        registry.register(
+            "pleg_short_lives",
+            "Containers and sandboxes that were gone before any list showed them, told from events alone",
+            self.short_lives.clone(),
+        );
+        registry.register(
+            "pleg_relist_period_seconds",
+            "From the end of one list of all pods to the start of the next, at present",
+            self.period.clone(),
+        );
+        registry.register(
             "rubelet_pleg_inspections_in_flight",
             "Pods that are being inspected right now",
             self.inspections_in_flight.clone(),
@@ -125,6 +147,15 @@ impl Metrics {
             Measure::RelistInterval(interval) => self.relist_interval.observe(interval.as_secs_f64()),
             Measure::Relist { took, .. } => self.relist_duration.observe(took.as_secs_f64()),
             Measure::Look(duration) => self.pod_relist_duration.observe(duration.as_secs_f64()),
+            Measure::Unannounced(count) => {
+                self.unannounced.inc_by(count);
+            }
+            Measure::ShortLife => {
+                self.short_lives.inc();
+            }
+            Measure::Period(period) => {
+                self.period.set(period.as_secs_f64());
+            }
             Measure::Running(tally) => {
                 self.running_pods.set(tally.running_pods.into());
                 for (state, count) in ContainerState::ALL.into_iter().zip(tally.containers) {

@@ -1,4 +1,4 @@
-//! What the PLEG needs of a runtime: three questions, and a word on which call is being waited for.
+//! What the PLEG needs of a runtime: three questions, what it announces, and a word on which call is being waited for.
 
 use std::fmt;
 use std::future::Future;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rubelet_model::{PodStatus, PodUid, RuntimePod};
 use serde::{Deserialize, Serialize};
 
+use crate::announce::{Announcements, StreamError};
 use crate::progress::Progress;
 
 /// A runtime, as the PLEG sees it.
@@ -15,6 +16,9 @@ use crate::progress::Progress;
 /// back nobody else. An implementation should still bound each call with a deadline of its own, since a hung
 /// call is only asked again once it has failed.
 pub trait Observe: Send + Sync + 'static {
+    /// What [`announcements`](Self::announcements) gives; [`NoAnnouncements`](crate::NoAnnouncements) if there are none.
+    type Announcements: Announcements;
+
     /// Every pod that the runtime knows, each once, with its sandboxes and containers, dead ones too.
     fn list(&self, progress: &Progress) -> impl Future<Output = Result<Listing, ObserveError>> + Send;
 
@@ -31,6 +35,10 @@ pub trait Observe: Send + Sync + 'static {
         pod: &RuntimePod,
         progress: &Progress,
     ) -> impl Future<Output = Result<PodStatus, ObserveError>> + Send;
+
+    /// Asks the runtime to announce what happens from now on. A list that is asked for after this has returned shows
+    /// whatever is not announced.
+    fn announcements(&self) -> impl Future<Output = Result<Self::Announcements, StreamError>> + Send;
 }
 
 /// The answer to a list.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rubelet_model::{PodRef, PodStatus, RuntimePod, SandboxState};
 
+use crate::announce::LifeStep;
 use crate::clock::Stamp;
 use crate::core::{Effect, Measure, Tally};
 use crate::diff::{self, Known, Seen, Told};
@@ -33,6 +34,8 @@ pub(crate) struct Change {
     pub subject: Subject,
     /// What to tell of it, in this order.
     pub kinds: &'static [EventKind],
+    /// Whether its start had been told, and not its end.
+    pub had_run: bool,
 }
 
 /// The newest list view of a pod, relative to the committed one.
@@ -66,6 +69,24 @@ pub(crate) struct Trouble {
     pub(crate) last_error: ObserveError,
 }
 
+/// Whether a pod is inspected once more after it was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recheck {
+    No,
+    /// Some time from now.
+    Later,
+    /// Now.
+    Due,
+}
+
+/// A status that shows an end which is often wrong at first.
+#[derive(Clone, Debug)]
+pub(crate) struct Doubt {
+    /// From when on it is believed.
+    pub(crate) until: Stamp,
+    pub(crate) status: Arc<PodStatus>,
+}
+
 /// Everything about one pod.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -91,6 +112,10 @@ pub(crate) struct Record {
     pub(crate) parts_missing: bool,
     /// An inspection is wanted even if nothing changed, and since when.
     pub(crate) reinspect: Option<Stamp>,
+    /// Whether an end that may yet turn out otherwise is looked at once more.
+    pub(crate) recheck: Recheck,
+    /// What an inspection found that is not believed yet.
+    pub(crate) doubt: Option<Box<Doubt>>,
     pub(crate) inspection: Inspection,
     pub(crate) trouble: Option<Box<Trouble>>,
     /// Whether the cache was told not to vouch for this pod by its global time.
@@ -112,6 +137,8 @@ impl Record {
             named_by: 0,
             parts_missing: false,
             reinspect: None,
+            recheck: Recheck::No,
+            doubt: None,
             inspection: Inspection::Idle,
             trouble: None,
             held: false,
@@ -136,8 +163,23 @@ impl Record {
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(self.latest, Latest::AsCommitted)
             && matches!(self.inspection, Inspection::Idle)
-            && self.reinspect.is_none()
+            && !self.wants_inspection()
             && !self.held
+    }
+
+    /// Whether it must be inspected even if it did not change.
+    pub(crate) fn wants_inspection(&self) -> bool {
+        self.reinspect.is_some() || self.recheck == Recheck::Due
+    }
+
+    /// How far something has come in its life, as the committed view shows it.
+    pub(crate) fn committed_step(&self, id: &str) -> Option<LifeStep> {
+        step_in(self.committed()?, id)
+    }
+
+    /// How far something has come in its life, as the newest view shows it.
+    pub(crate) fn newest_step(&self, id: &str) -> Option<LifeStep> {
+        step_in(self.newest_view()?, id)
     }
 
     /// The committed list view, if there is one.
@@ -190,7 +232,11 @@ impl Record {
         of_old
             .chain(of_new)
             .filter(|(_, kinds)| !kinds.is_empty())
-            .map(|(entry, kinds)| Change { subject: entry.subject(), kinds })
+            .map(|(entry, kinds)| Change {
+                subject: entry.subject(),
+                kinds,
+                had_run: known_before.get(&entry.key()).is_some_and(|known| known.told() == Told::Started),
+            })
             .collect()
     }
 
@@ -311,6 +357,16 @@ fn entries(pod: &RuntimePod) -> impl Iterator<Item = Entry<'_>> {
         .iter()
         .map(|sandbox| Entry { seen: sandbox.state.into(), of: EntryOf::Sandbox(sandbox) });
     containers.chain(sandboxes)
+}
+
+/// How far something in `pod` has come in its life.
+fn step_in(pod: &RuntimePod, id: &str) -> Option<LifeStep> {
+    let entry = entries(pod).find(|entry| entry.key().1 == id)?;
+    Some(match entry.seen {
+        Seen::Unknown => LifeStep::Created,
+        Seen::Running => LifeStep::Started,
+        Seen::Exited => LifeStep::Stopped,
+    })
 }
 
 fn known(entry: Entry<'_>, told_before_unknown: &BTreeMap<Subject, Told>) -> Known {

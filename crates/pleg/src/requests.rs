@@ -1,13 +1,16 @@
-//! What others ask of the PLEG: a look at a pod, or a fresh inspection of it.
+//! What others ask of the PLEG, and what the runtime announces to it.
 //!
-//! A set, not a queue: asking twice is asking once, so it is bounded by pods and never drops anything.
+//! Sets, not queues: asking twice is asking once, and what is announced of one thing is kept once, so all of it is
+//! bounded by what there is on the node, and never drops anything.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rubelet_model::PodUid;
 use tokio::sync::Notify;
 
+use crate::announce::{Announcement, LifeStep, StreamError};
 use crate::clock::Stamp;
 use crate::core::Input;
 
@@ -21,6 +24,21 @@ pub(crate) struct Requests {
 struct Waiting {
     nudges: BTreeMap<PodUid, Stamp>,
     reinspects: BTreeMap<PodUid, Stamp>,
+    awaited: bool,
+    /// What happened to the stream, and what was announced on it, in order.
+    streams: Vec<Input>,
+    announced: BTreeMap<(Arc<str>, LifeStep), Announcement>,
+    heard: Option<Stamp>,
+}
+
+impl Waiting {
+    /// Puts what was announced so far in its place between what happened to the stream.
+    fn close_announcements(&mut self) {
+        if let Some(at) = self.heard.take() {
+            let announcements = std::mem::take(&mut self.announced).into_values().collect();
+            self.streams.push(Input::Announced { announcements, at });
+        }
+    }
 }
 
 impl Requests {
@@ -36,18 +54,54 @@ impl Requests {
         self.arrived.notify_one();
     }
 
-    /// Waits until something is asked for.
+    /// Says that somebody waits for something newer than what is known.
+    pub(crate) fn awaited(&self) {
+        self.waiting.lock().awaited = true;
+        self.arrived.notify_one();
+    }
+
+    /// Says that the runtime was asked to announce what happens.
+    pub(crate) fn stream_opened(&self) {
+        self.stream(Input::StreamOpened);
+    }
+
+    /// Says that the runtime announces nothing more.
+    pub(crate) fn stream_ended(&self, error: StreamError) {
+        self.stream(Input::StreamEnded(error));
+    }
+
+    fn stream(&self, input: Input) {
+        let mut waiting = self.waiting.lock();
+        waiting.close_announcements();
+        waiting.streams.push(input);
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    /// Passes on what the runtime announced.
+    pub(crate) fn announce(&self, announcement: Announcement, at: Stamp) {
+        let mut waiting = self.waiting.lock();
+        waiting.heard = waiting.heard.max(Some(at));
+        waiting.announced.insert((announcement.id.clone(), announcement.step), announcement);
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    /// Waits until something is asked for or announced.
     pub(crate) async fn arrived(&self) {
         self.arrived.notified().await;
     }
 
-    /// Everything that is asked for. Reinspections come first, so that a look asked for together with one
+    /// Everything that has arrived. Reinspections come first, so that a look asked for together with one
     /// already serves it.
     pub(crate) fn take(&self) -> impl Iterator<Item = Input> + use<> {
-        let waiting = std::mem::take(&mut *self.waiting.lock());
+        let mut waiting = self.waiting.lock();
+        waiting.close_announcements();
+        let waiting = std::mem::take(&mut *waiting);
         let reinspects = waiting.reinspects.into_iter().map(|(pod, at)| Input::Reinspect { pod, at });
         let nudges = waiting.nudges.into_iter().map(|(pod, at)| Input::Nudge { pod, at });
-        reinspects.chain(nudges)
+        let awaited = waiting.awaited.then_some(Input::Awaited);
+        reinspects.chain(waiting.streams).chain(nudges).chain(awaited)
     }
 }
 

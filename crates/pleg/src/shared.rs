@@ -1,5 +1,6 @@
 //! What the driver writes and the handles read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -41,7 +42,7 @@ pub(crate) struct Shared {
     core: Mutex<Core>,
     pub(crate) cache: CacheWriter,
     pub(crate) feed: Feed,
-    pub(crate) requests: Requests,
+    pub(crate) requests: Arc<Requests>,
     pub(crate) board: CallBoard,
     pub(crate) reach: watch::Sender<Reach>,
     /// When the newest good relist that has ended was asked for.
@@ -52,12 +53,14 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config, metrics: Metrics) -> Self {
         let clock = Clock::start();
+        metrics.period.set(config.relist_period.as_secs_f64());
+        let requests = Arc::<Requests>::default();
         Self {
             config,
             core: Mutex::new(Core::new(config, clock.stamp())),
-            cache: CacheWriter::new(),
+            cache: CacheWriter::new(requests.clone()),
             feed: Feed::default(),
-            requests: Requests::default(),
+            requests,
             board: CallBoard::new(clock.clone()),
             reach: watch::Sender::new(Reach::Unasked),
             relists: watch::Sender::new(None),

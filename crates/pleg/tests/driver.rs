@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pleg::{
-    Call, Config, EventKind, Failure, Listing, Metrics, Observe, ObserveError, Pleg, PodEvent, Progress,
-    Reach, Subscription,
+    Call, Config, EventKind, Failure, Listing, Metrics, NoAnnouncements, Observe, ObserveError, Pleg,
+    PodEvent, Progress, Reach, StreamError, Subscription,
 };
 use rubelet_model::{
     ContainerState, ContainerStatus, ListedContainer, PodRef, PodStatus, PodUid, RuntimePod, UnixNanos,
@@ -98,6 +98,12 @@ impl Drop for Counted<'_> {
 }
 
 impl Observe for FakeRuntime {
+    type Announcements = NoAnnouncements;
+
+    async fn announcements(&self) -> Result<NoAnnouncements, StreamError> {
+        Err(StreamError::Unsupported)
+    }
+
     async fn list(&self, progress: &Progress) -> Result<Listing, ObserveError> {
         let _under_way = Counted::new(&self.0.under_way);
         let _calling = progress.calling(Call::ListContainers, None);

@@ -29,7 +29,7 @@ fn failure() -> CachedStatus {
 }
 
 fn is_newer(cache: &CacheWriter, than: Stamp) -> bool {
-    cache.0.lock().get_if_newer(&pod(), than).is_some()
+    cache.state.lock().get_if_newer(&pod(), than).is_some()
 }
 
 /// Polls a waiting future once.
@@ -41,7 +41,7 @@ macro_rules! poll {
 
 #[test]
 fn a_fresh_cache_answers_nobody() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     assert!(!is_newer(&cache, Stamp::ZERO));
 }
 
@@ -49,7 +49,7 @@ fn a_fresh_cache_answers_nobody() {
 fn an_entry_is_new_enough_by_its_own_time_or_by_the_global_one() {
     for (global, modified, expected) in [(101, 100, true), (101, 90, true), (99, 103, true), (99, 99, false)]
     {
-        let cache = CacheWriter::new();
+        let cache = CacheWriter::new(Arc::default());
         cache.store(&pod(), status("a"), at(modified));
         cache.advance(at(global), true);
         assert_eq!(is_newer(&cache, at(100)), expected, "global {global}, modified {modified}");
@@ -58,7 +58,7 @@ fn an_entry_is_new_enough_by_its_own_time_or_by_the_global_one() {
 
 #[test]
 fn the_global_time_vouches_for_pods_that_the_runtime_does_not_know() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     cache.advance(at(100), true);
     assert!(is_newer(&cache, at(99)));
     assert!(!is_newer(&cache, at(101)));
@@ -67,7 +67,7 @@ fn the_global_time_vouches_for_pods_that_the_runtime_does_not_know() {
 
 #[test]
 fn the_global_time_does_not_vouch_for_a_held_pod() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     cache.store(&pod(), status("a"), at(1));
     cache.hold(pod());
     cache.advance(at(100), true);
@@ -78,7 +78,7 @@ fn the_global_time_does_not_vouch_for_a_held_pod() {
 
 #[test]
 fn what_is_stored_is_read_back() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     for stored in [status("a"), failure()] {
         cache.store(&pod(), stored.clone(), at(1));
         assert_eq!(cache.reader().get(&pod()), stored);
@@ -87,7 +87,7 @@ fn what_is_stored_is_read_back() {
 
 #[test]
 fn an_unknown_and_a_forgotten_pod_have_only_their_id() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     let unknown = Ok(Arc::new(PodStatus::unknown_to_runtime(pod())));
     assert_eq!(cache.reader().get(&pod()), unknown);
     cache.store(&pod(), status("a"), at(1));
@@ -97,7 +97,7 @@ fn an_unknown_and_a_forgotten_pod_have_only_their_id() {
 
 #[tokio::test]
 async fn a_waiter_is_woken_by_exactly_its_moment() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     let reader = cache.reader();
     let uid = pod();
     let mut waiting = Box::pin(reader.newer_than(&uid, at(11)));
@@ -123,7 +123,7 @@ async fn waiters_are_never_woken_early_and_never_forgotten() {
         ("advance", false, advance),
     ];
     for (name, has_entry, action) in rows {
-        let cache = CacheWriter::new();
+        let cache = CacheWriter::new(Arc::default());
         if has_entry {
             cache.store(&pod(), status("old"), at(0));
         }
@@ -142,7 +142,7 @@ async fn waiters_are_never_woken_early_and_never_forgotten() {
 
 #[tokio::test]
 async fn a_waiter_on_a_held_pod_is_not_woken_by_the_global_time() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     let reader = cache.reader();
     let uid = pod();
     cache.hold(pod());
@@ -156,7 +156,7 @@ async fn a_waiter_on_a_held_pod_is_not_woken_by_the_global_time() {
 
 #[tokio::test]
 async fn giving_up_leaves_nothing_behind_and_disturbs_nobody() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     let reader = cache.reader();
     let uid = pod();
     let mut patient = Box::pin(reader.newer_than(&uid, at(5)));
@@ -164,15 +164,15 @@ async fn giving_up_leaves_nothing_behind_and_disturbs_nobody() {
     assert!(poll!(patient).is_pending());
     assert!(poll!(impatient).is_pending());
     drop(impatient);
-    assert_eq!(cache.0.lock().waiters[&pod()].len(), 1);
+    assert_eq!(cache.state.lock().waiters[&pod()].len(), 1);
     cache.advance(at(6), true);
     assert!(poll!(patient).is_ready());
-    assert!(cache.0.lock().waiters.is_empty());
+    assert!(cache.state.lock().waiters.is_empty());
 }
 
 #[tokio::test]
 async fn closing_tells_those_who_wait_and_those_who_come() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     let reader = cache.reader();
     let uid = pod();
     let mut waiting = Box::pin(reader.newer_than(&uid, at(5)));
@@ -184,18 +184,18 @@ async fn closing_tells_those_who_wait_and_those_who_come() {
 
 #[test]
 fn absence_is_remembered_only_until_the_global_time_tells_it() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     cache.advance(at(1), true);
     cache.settle(&pod(), at(5));
     assert!(is_newer(&cache, at(4)));
     cache.advance(at(6), true);
-    assert!(cache.0.lock().absent.is_empty());
+    assert!(cache.state.lock().absent.is_empty());
     assert!(is_newer(&cache, at(4)));
 }
 
 #[test]
 fn a_list_that_could_not_be_read_whole_says_nothing_of_what_it_does_not_show() {
-    let cache = CacheWriter::new();
+    let cache = CacheWriter::new(Arc::default());
     cache.advance(at(1), true);
     cache.advance(at(9), false);
     assert!(!is_newer(&cache, at(5)), "the pod may be the entry that could not be read");

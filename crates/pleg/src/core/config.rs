@@ -8,6 +8,10 @@ use std::time::Duration;
 pub struct Config {
     /// From the end of one list of all pods to the start of the next.
     pub relist_period: Duration,
+    /// The longest that it may become while the runtime announces every change.
+    pub longest_period: Duration,
+    /// Whether to follow what the runtime announces.
+    pub follow_events: bool,
     /// Without a successful list for longer than this, the PLEG is not healthy.
     pub relist_threshold: Duration,
     /// How many pods are inspected at the same time.
@@ -24,6 +28,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             relist_period: Duration::from_secs(1),
+            longest_period: Duration::from_secs(60),
+            follow_events: true,
             relist_threshold: Duration::from_secs(180),
             inspect_limit: 16,
             slow_after: Duration::from_secs(1),

@@ -92,7 +92,7 @@ impl Harness {
     pub(super) fn with(config: Config) -> Self {
         Self {
             core: Core::new(config, Stamp::from_nanos(1)),
-            cache: CacheWriter::new(),
+            cache: CacheWriter::new(Arc::default()),
             nanos: 1,
             ips: BTreeMap::new(),
             failing: BTreeSet::new(),

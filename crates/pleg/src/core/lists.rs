@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use rubelet_model::{ContainerState, PodUid, SandboxState};
 
+use super::period::PeriodReason;
 use super::rounds::Round;
+use super::stream::Scope;
+use super::wishes::Wish;
 use super::{Core, Effect, FullList, Measure, SHORTEST_PERIOD, Tally};
 use crate::clock::{Now, Stamp};
 use crate::event::Trigger;
@@ -37,10 +40,39 @@ impl Core {
         };
         let startable: Vec<PodUid> = self.nudges.keys().filter(is_startable).cloned().collect();
         for pod in startable {
-            self.nudges.remove(&pod);
-            self.looks.insert(pod.clone(), now.stamp);
+            let Some(wish) = self.nudges.remove(&pod) else { continue };
+            self.looks.insert(pod.clone(), Wish { at: now.stamp, ..wish });
             out.push(Effect::Look { pod, asked: now.stamp });
         }
+    }
+
+    /// Puts the next full list forward.
+    pub(super) fn list_no_later_than(&mut self, wanted: Stamp) {
+        match &mut self.full_list {
+            FullList::DueAt(due) => *due = wanted.min(*due),
+            FullList::InFlight { .. } => {
+                self.list_wanted = Some(self.list_wanted.map_or(wanted, |other| wanted.min(other)));
+            }
+        }
+    }
+
+    /// From now on, all pods are listed as often as if nothing else told of changes.
+    pub(super) fn list_often(&mut self, reason: PeriodReason, now: Now, out: &mut Vec<Effect>) {
+        if self.period.reset() {
+            self.tell_period(reason, out);
+        }
+        self.list_no_later_than(self.frequent_list(now));
+    }
+
+    fn tell_period(&self, reason: PeriodReason, out: &mut Vec<Effect>) {
+        let period = self.period.now();
+        tracing::info!(?period, ?reason, "how often all pods are listed has changed");
+        out.push(Effect::Measure(Measure::Period(period)));
+    }
+
+    /// When a full list starts if nothing else tells of changes.
+    pub(super) fn frequent_list(&self, now: Now) -> Stamp {
+        now.stamp.max(self.list_ended.plus(self.period.shortest()))
     }
 
     /// When a full list may start for which somebody cannot wait.
@@ -70,8 +102,12 @@ impl Core {
             FullList::InFlight { asked: expected } if expected == asked => {}
             FullList::InFlight { .. } | FullList::DueAt(_) => return,
         }
-        self.full_list = FullList::DueAt(now.stamp.plus(self.config.relist_period));
         self.list_ended = now.stamp;
+        self.choose_period(answer.is_ok(), out);
+        let soonest = self.soonest_list(now);
+        let wanted = self.list_wanted.take().map(|wanted| wanted.max(soonest));
+        let due = now.stamp.plus(self.period.now());
+        self.full_list = FullList::DueAt(wanted.map_or(due, |wanted| wanted.min(due)));
         self.rounds.push_back(Round { started: asked, succeeded: answer.is_ok(), open: BTreeSet::new() });
         match answer {
             Ok(listing) => {
@@ -81,6 +117,23 @@ impl Core {
             Err(error) => self.list_facts.failed(now.stamp, error),
         }
         self.finish_rounds(now, out);
+    }
+
+    /// How long to wait after this list, which was asked for at `asked`.
+    fn choose_period(&mut self, is_good: bool, out: &mut Vec<Effect>) {
+        let is_calm = is_good
+            && !self.unconfirmed
+            && self.records.values().all(|record| record.trouble.is_none() && !record.parts_missing);
+        let (changed, reason) = if !is_calm {
+            (self.period.reset(), PeriodReason::CallFailed)
+        } else if self.stream_is_complete() {
+            (self.period.grow(), PeriodReason::AllAnnounced)
+        } else {
+            (false, PeriodReason::AllAnnounced)
+        };
+        if changed {
+            self.tell_period(reason, out);
+        }
     }
 
     pub(super) fn apply_full_list(
@@ -148,6 +201,10 @@ impl Core {
             self.reconcile(&uid, now, out);
             self.open_in_round(uid);
         }
+        if !reconnected {
+            self.weigh_announcements(Scope::All, asked, absence_is_proof, now, out);
+            self.stream_baseline(asked, now);
+        }
         // What a runtime lists right after it came back may not be all that it will remember, so it proves nothing
         // of what it does not show. This is also why such a list leaves `listed_at` alone.
         if !reconnected {
@@ -163,14 +220,13 @@ impl Core {
         now: Now,
         out: &mut Vec<Effect>,
     ) {
-        if self.looks.get(uid) != Some(&asked) {
-            return;
-        }
+        let Some(look) = self.looks.get(uid).copied().filter(|look| look.at == asked) else { return };
         self.looks.remove(uid);
         let listing = match answer {
             Ok(listing) => listing,
             Err(error) => {
                 tracing::debug!(pod = %uid, %error, "could not look at the pod");
+                self.list_no_later_than(self.frequent_list(now));
                 return;
             }
         };
@@ -179,7 +235,7 @@ impl Core {
         let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
         if reconnected || listing.unreadable > 0 || (found.is_none() && !known) {
             // Not enough to go by: only the full list can tell what is gone, or that nobody has heard of it.
-            self.full_list = FullList::DueAt(self.soonest_list(now));
+            self.list_no_later_than(self.soonest_list(now));
             return;
         }
         let record = match &found {
@@ -193,14 +249,15 @@ impl Core {
         record.looked_since.get_or_insert(asked);
         record.parts_missing = false;
         record.latest = match found {
-            Some(pod) => Latest::Listed(Arc::new(Snapshot { pod, asked, trigger: Trigger::Nudge })),
-            None => Latest::Gone(Trigger::Nudge),
+            Some(pod) => Latest::Listed(Arc::new(Snapshot { pod, asked, trigger: look.trigger })),
+            None => Latest::Gone(look.trigger),
         };
         // Nothing else tells the cache of a look that found nothing new.
         record.held = true;
         out.push(Effect::Hold { pod: uid.clone() });
         self.adopt_early_reinspect(uid);
         self.reconcile(uid, now, out);
+        self.weigh_announcements(Scope::Pod(uid), asked, true, now, out);
     }
 
     pub(super) fn adopt_early_reinspect(&mut self, uid: &PodUid) {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use rubelet_model::{PodStatus, PodUid};
 
+use super::doubt::RECHECK_AFTER;
 use super::telling::Telling;
 use super::{Core, Effect};
 use crate::clock::{Now, Stamp};
 use crate::event::Trigger;
 use crate::observe::ObserveError;
-use crate::records::{Inspection, Latest, Snapshot, Trouble};
+use crate::records::{Inspection, Latest, Recheck, Snapshot, Trouble};
 
 impl Core {
     /// Compares the newest view of a pod with the committed one, and wants it inspected if they differ.
@@ -23,7 +24,7 @@ impl Core {
             }
             Latest::Listed(snapshot) => {
                 let in_flight = matches!(record.inspection, Inspection::InFlight { .. });
-                if record.reinspect.is_none() && !in_flight && record.confirms_committed(&snapshot.pod) {
+                if !record.wants_inspection() && !in_flight && record.confirms_committed(&snapshot.pod) {
                     record.latest = Latest::AsCommitted;
                 }
             }
@@ -31,7 +32,7 @@ impl Core {
         }
         let mut was_withdrawn = false;
         let settled = matches!(record.latest, Latest::AsCommitted)
-            && record.reinspect.is_none()
+            && !record.wants_inspection()
             && !matches!(record.inspection, Inspection::InFlight { .. });
         if settled {
             if matches!(record.inspection, Inspection::Queued { .. }) {
@@ -73,7 +74,10 @@ impl Core {
         self.close_in_round(uid, now, out);
         out.push(Effect::Forget { pod: uid.clone() });
         let changes = record.changes(None);
-        let telling = Telling { pod: &record.pod, trigger, status: None, before: &record.status };
+        // What was doubted was the last word after all.
+        let before = record.doubt.take().map(|doubt| doubt.status).or(record.status.take());
+        let asked = record.listed_at;
+        let telling = Telling { pod: &record.pod, trigger, asked, status: None, before: &before };
         self.tell(&telling, changes, record.reinspect.is_some(), now, out);
         if record.held {
             out.push(Effect::Settle { pod: uid.clone(), asked: record.listed_at });
@@ -125,6 +129,7 @@ impl Core {
         record.inspection = Inspection::Idle;
         self.lanes.finish(uid);
         match answer {
+            Ok(status) if record.is_doubtful(&status, now.stamp) => self.doubt(uid, status, now),
             Ok(status) => self.commit(uid, snapshot, started, status, now, out),
             Err(error) => {
                 record.reinspect = record.reinspect.or(Some(Stamp::ZERO));
@@ -134,6 +139,7 @@ impl Core {
                 trouble.failures += 1;
                 trouble.last_error = error.clone();
                 out.extend(record.end_look(now.stamp));
+                self.list_no_later_than(self.frequent_list(now));
                 out.push(Effect::Store { pod: uid.clone(), status: Err(error), asked: snapshot.asked });
             }
         }
@@ -155,6 +161,12 @@ impl Core {
         record.keep_addresses(&mut status);
         let status = Arc::new(status);
         let before = record.status.clone();
+        record.doubt = None;
+        let is_corrected = record.recheck == Recheck::Due && before.as_ref() != Some(&status);
+        record.recheck = if record.is_suspicious(&status) { Recheck::Later } else { Recheck::No };
+        if record.recheck == Recheck::Later {
+            self.agenda.inspect(uid.clone(), now.stamp.plus(RECHECK_AFTER));
+        }
         let changes = record.changes(Some(&snapshot.pod));
         // A wish that came after the inspection had begun is not fulfilled by it.
         let asked_for = record.reinspect.take_if(|at| *at <= started).is_some();
@@ -165,8 +177,9 @@ impl Core {
         record.commit(snapshot, status.clone());
         let pod = record.pod.clone();
         out.push(Effect::Store { pod: uid.clone(), status: Ok(status.clone()), asked });
-        let telling = Telling { pod: &pod, trigger, status: Some(&status), before: &before };
-        self.tell(&telling, changes, asked_for, now, out);
+        let telling = Telling { pod: &pod, trigger, asked, status: Some(&status), before: &before };
+        self.tell(&telling, changes, asked_for || is_corrected, now, out);
+        self.settle_announcements(uid);
         self.reconcile(uid, now, out);
     }
 }

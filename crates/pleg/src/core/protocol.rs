@@ -6,6 +6,7 @@ use std::time::Duration;
 use rubelet_model::{PodStatus, PodUid};
 
 use super::Tally;
+use crate::announce::{Announcement, StreamError};
 use crate::clock::Stamp;
 use crate::event::PodEvent;
 use crate::observe::{Listing, ObserveError};
@@ -53,6 +54,19 @@ pub enum Input {
         /// Which pod.
         pod: PodUid,
         /// When it was asked for.
+        at: Stamp,
+    },
+    /// Somebody waits for a status that is newer than all that is known.
+    Awaited,
+    /// The runtime was asked to announce what happens, from now on.
+    StreamOpened,
+    /// The runtime announces nothing more.
+    StreamEnded(StreamError),
+    /// The runtime announced this.
+    Announced {
+        /// What.
+        announcements: Vec<Announcement>,
+        /// When the last of it was heard.
         at: Stamp,
     },
     /// Everything under way was given up; no answer will come.
@@ -143,4 +157,10 @@ pub enum Measure {
     Look(Duration),
     /// What the last list counted.
     Running(Tally),
+    /// So many changes were found that the runtime had not announced.
+    Unannounced(u64),
+    /// Something lived and was gone before anybody looked.
+    ShortLife,
+    /// From now on, all pods are listed so often.
+    Period(Duration),
 }

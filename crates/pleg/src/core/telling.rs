@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rubelet_model::{ContainerState, PodRef, PodStatus, UnixNanos};
 
 use super::{Core, Effect};
-use crate::clock::Now;
+use crate::clock::{Now, Stamp};
 use crate::event::{EventKind, Exit, PodEvent, Subject, Trigger};
 use crate::records::Change;
 
@@ -13,6 +13,8 @@ use crate::records::Change;
 pub(super) struct Telling<'a> {
     pub(super) pod: &'a PodRef,
     pub(super) trigger: Trigger,
+    /// When the list that showed it was asked for.
+    pub(super) asked: Stamp,
     pub(super) status: Option<&'a Arc<PodStatus>>,
     /// The status before: the last word on what is gone from the new one.
     pub(super) before: &'a Option<Arc<PodStatus>>,
@@ -66,19 +68,25 @@ impl Core {
         now: Now,
         out: &mut Vec<Effect>,
     ) {
+        let announced: Vec<_> = changes.iter().map(|change| self.announced_exit(&change.subject)).collect();
+        self.account_for(telling, &changes, now);
         let mut delivered = 0;
-        for Change { subject, kinds } in changes {
+        for (Change { subject, kinds, .. }, announced) in changes.into_iter().zip(announced) {
+            let (announced_exit, announced_end) = announced.unzip();
             for &kind in kinds {
                 // Numbers count what is heard: a gap in them would look like a loss.
                 let seq = if kind.is_delivered() { self.next_seq() } else { self.last_seq };
                 delivered += usize::from(kind.is_delivered());
-                let exit = (kind == EventKind::ContainerDied).then(|| telling.exit(&subject)).flatten();
+                let is_end = kind == EventKind::ContainerDied;
+                // What was announced is the only word on the end of what was gone when somebody looked.
+                let exit = telling.exit(&subject).or_else(|| announced_exit.clone()).filter(|_| is_end);
+                let ended_at = announced_end.flatten().filter(|_| is_end);
                 let event = PodEvent {
                     seq,
                     kind,
                     pod: telling.pod.clone(),
                     exit,
-                    happened_at: telling.happened_at(kind, &subject),
+                    happened_at: telling.happened_at(kind, &subject).or(ended_at),
                     subject: Some(subject.clone()),
                     seen_at: now.wall,
                     trigger: telling.trigger,
@@ -103,7 +111,14 @@ impl Core {
         }
     }
 
-    fn next_seq(&mut self) -> u64 {
+    fn announced_exit(&self, subject: &Subject) -> Option<(Exit, Option<UnixNanos>)> {
+        match subject {
+            Subject::Container { id, .. } => self.announced.exit(id),
+            Subject::Sandbox { .. } => None,
+        }
+    }
+
+    pub(super) fn next_seq(&mut self) -> u64 {
         self.last_seq += 1;
         self.last_seq
     }

@@ -4,10 +4,20 @@ use rubelet_model::PodUid;
 
 use super::{Core, FullList};
 use crate::clock::{Now, Stamp};
+use crate::event::Trigger;
 use crate::records::Inspection;
 
+/// A look that is wanted, or under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// When it was asked for.
+    pub(super) at: Stamp,
+    /// What led to it.
+    pub(super) trigger: Trigger,
+}
+
 impl Core {
-    pub(super) fn nudge(&mut self, pod: PodUid, at: Stamp) {
+    pub(super) fn nudge(&mut self, pod: PodUid, at: Stamp, trigger: Trigger) {
         let list_under_way = match self.full_list {
             FullList::InFlight { asked } => Some(asked),
             FullList::DueAt(_) => None,
@@ -18,11 +28,12 @@ impl Core {
         if newest_look.is_some_and(|asked| asked > at) {
             return;
         }
-        let newest = self.nudges.entry(pod).or_insert(at);
-        *newest = at.max(*newest);
+        let wish = self.nudges.entry(pod).or_insert(Wish { at, trigger });
+        wish.at = at.max(wish.at);
     }
 
-    pub(super) fn reinspect(&mut self, pod: PodUid, at: Stamp) {
+    pub(super) fn reinspect(&mut self, pod: PodUid, at: Stamp, now: Now) {
+        self.list_no_later_than(self.frequent_list(now));
         match self.records.get_mut(&pod) {
             Some(record) => record.reinspect = record.reinspect.max(Some(at)),
             None => {
@@ -33,6 +44,8 @@ impl Core {
 
     pub(super) fn interrupted(&mut self, now: Now) {
         self.full_list = FullList::DueAt(now.stamp);
+        self.list_wanted = None;
+        self.forget_stream();
         self.looks.clear();
         self.lanes.clear();
         self.rounds.clear();

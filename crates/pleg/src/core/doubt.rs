@@ -1,0 +1,80 @@
+//! Ends that are often wrong at first.
+//!
+//! Some runtimes say 255 or -1 of a container whose end they have not seen, and know better a moment later. Such an end
+//! is not told before it has been looked at again. And some say of a container that the kernel killed for want of
+//! memory that it was killed (137), and add why a moment later, without another event. Most killed containers were
+//! simply killed, and somebody waits to start them again, so that end is told at once, and corrected if need be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_model::{ContainerState, ContainerStatus, PodStatus, PodUid};
+
+use super::Core;
+use crate::clock::{Now, Stamp};
+use crate::core::Effect;
+use crate::records::{Doubt, Recheck, Record};
+
+/// How long an end that may be wrong is not believed.
+const BELIEVED_AFTER: Duration = Duration::from_millis(500);
+/// When an end that may be incomplete is looked at again.
+pub(super) const RECHECK_AFTER: Duration = Duration::from_secs(1);
+
+/// Killed by a signal that cannot be caught.
+const KILLED: i32 = 137;
+/// What runtimes say for want of anything better.
+const MADE_UP: [i32; 2] = [255, -1];
+
+impl Record {
+    /// The containers that have ended since the status before.
+    fn new_ends<'a>(&'a self, status: &'a PodStatus) -> impl Iterator<Item = &'a ContainerStatus> {
+        status.containers.iter().filter(|container| {
+            let before = self.status.as_ref().and_then(|before| before.container(&container.id));
+            container.state == ContainerState::Exited
+                && before.is_none_or(|before| before.state != ContainerState::Exited)
+        })
+    }
+
+    /// Whether it shows an end that is not to be told yet.
+    pub(super) fn is_doubtful(&self, status: &PodStatus, now: Stamp) -> bool {
+        self.doubt.as_ref().is_none_or(|doubt| now < doubt.until)
+            // Of what had ended before anybody looked, nothing better will be known.
+            && self.status.is_some()
+            && self.new_ends(status).any(|container| MADE_UP.contains(&container.exit_code))
+    }
+
+    /// Whether it shows an end that may not be the whole truth.
+    pub(super) fn is_suspicious(&self, status: &PodStatus) -> bool {
+        self.status.is_some()
+            && self
+                .new_ends(status)
+                .any(|container| container.exit_code == KILLED && !container.is_oom_killed())
+    }
+}
+
+impl Core {
+    /// Keeps a status that is not believed, and has the pod inspected once more.
+    pub(super) fn doubt(&mut self, uid: &PodUid, status: PodStatus, now: Now) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        let status = Arc::new(status);
+        match &mut record.doubt {
+            Some(doubt) => doubt.status = status,
+            None => {
+                let until = now.stamp.plus(BELIEVED_AFTER);
+                record.doubt = Some(Box::new(Doubt { until, status }));
+                record.recheck = Recheck::Later;
+                self.agenda.inspect(uid.clone(), until);
+            }
+        }
+    }
+
+    /// It is time to inspect a pod once more.
+    pub(super) fn inspect_again(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
+        if let Some(record) = self.records.get_mut(uid)
+            && record.recheck == Recheck::Later
+        {
+            record.recheck = Recheck::Due;
+            self.reconcile(uid, now, out);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! What the runtime announces, and what comes of it.
+//!
+//! An announcement leads to a look at its pod. What the looks and lists find is then held against what was announced:
+//! - what was announced and is not there yet is looked for again, a few times (some runtimes announce an end before
+//!   it has come);
+//! - what was announced and is gone when somebody looks has lived in between: that is told from the announcements
+//!   alone, since nobody will ever see it;
+//! - what is found and is not announced, not even a little later, is counted: the stream is not complete, and lists
+//!   must be frequent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_model::{ContainerId, PodRef, PodUid};
+use serde::{Deserialize, Serialize};
+
+use super::graves::Graves;
+use super::period::PeriodReason;
+use super::telling::Telling;
+use super::{Core, Effect, Measure};
+use crate::announce::{Announcement, LifeStep, StreamError};
+use crate::clock::{Now, Stamp};
+use crate::event::{EventKind, Exit, PodEvent, Subject, Trigger};
+use crate::records::Change;
+use crate::stream_facts::StreamFacts;
+
+/// How long a change may be known before its announcement comes.
+const GRACE: Duration = Duration::from_secs(2);
+/// When to look again for what was announced and is not there, each time after the look before.
+const LOOK_AGAIN: [Duration; 3] =
+    [Duration::from_millis(25), Duration::from_millis(150), Duration::from_millis(750)];
+/// How long what was announced is remembered, if nothing comes of it.
+const MEMORY: Duration = Duration::from_secs(60);
+
+/// What is known from announcements only.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Announced {
+    pub(super) facts: StreamFacts,
+    /// Since when a stream is open, and what time people said it was.
+    open: Option<Now>,
+    /// The first good list of all pods since then: what came after it must be announced.
+    baseline: Option<Baseline>,
+    things: BTreeMap<Arc<str>, Thing>,
+    /// What was found and was not announced, since when.
+    #[serde(with = "crate::pairs")]
+    suspects: BTreeMap<(Arc<str>, LifeStep), Stamp>,
+    graves: Graves,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Baseline {
+    asked: Stamp,
+    answered: Stamp,
+}
+
+/// Something that was announced, and that lists do not show as far as it was announced.
+#[derive(Debug, Serialize, Deserialize)]
+struct Thing {
+    pod: Option<PodRef>,
+    subject: Option<Subject>,
+    exit: Option<(Exit, Option<rubelet_model::UnixNanos>)>,
+    /// Which steps were announced, the last one of them, and when it was.
+    steps: Steps,
+    heard: Stamp,
+    /// How often it was looked for in vain.
+    tries: usize,
+    /// Whether all of it may be from before the stream was opened.
+    is_old: bool,
+}
+
+/// A set of steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Steps(u8);
+
+impl Steps {
+    fn add(&mut self, step: LifeStep) {
+        self.0 |= 1 << step as u8;
+    }
+
+    fn has(self, step: LifeStep) -> bool {
+        self.0 & (1 << step as u8) != 0
+    }
+
+    fn last(self) -> LifeStep {
+        let all = [LifeStep::Deleted, LifeStep::Stopped, LifeStep::Started];
+        all.into_iter().find(|step| self.has(*step)).unwrap_or(LifeStep::Created)
+    }
+}
+
+/// Which pods a list is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Scope<'a> {
+    All,
+    Pod(&'a PodUid),
+}
+
+impl Announced {
+    /// How a container ended, as announced.
+    pub(super) fn exit(&self, id: &ContainerId) -> Option<(Exit, Option<rubelet_model::UnixNanos>)> {
+        self.things.get(id.as_str())?.exit.clone()
+    }
+
+    /// When something has to be done about what is waited for.
+    pub(super) fn next_tick(&self) -> Option<Stamp> {
+        self.suspects.values().min().map(|found| found.plus(GRACE))
+    }
+}
+
+impl Core {
+    pub(super) fn stream_opened(&mut self, now: Now) {
+        self.announced.open = Some(now);
+        self.announced.baseline = None;
+        self.announced.facts.opened(now.stamp);
+        // Whatever happened before it was opened, only a list shows.
+        self.list_no_later_than(self.soonest_list(now));
+    }
+
+    pub(super) fn stream_ended(&mut self, error: StreamError, now: Now, out: &mut Vec<Effect>) {
+        self.announced.open = None;
+        self.announced.baseline = None;
+        self.announced.suspects.clear();
+        self.announced.facts.ended(now.stamp, error);
+        self.list_often(PeriodReason::NoStream, now, out);
+    }
+
+    /// Whoever followed it does so no more.
+    pub(super) fn forget_stream(&mut self) {
+        self.announced.open = None;
+        self.announced.baseline = None;
+        self.announced.suspects.clear();
+        self.period.reset();
+    }
+
+    /// A list of all pods that counts has been answered.
+    pub(super) fn stream_baseline(&mut self, asked: Stamp, now: Now) {
+        if self.announced.open.is_some_and(|open| open.stamp < asked) && self.announced.baseline.is_none() {
+            self.announced.baseline = Some(Baseline { asked, answered: now.stamp });
+        }
+    }
+
+    /// Whether the stream has been open for long enough, and has told everything.
+    pub(super) fn stream_is_complete(&self) -> bool {
+        self.announced.baseline.is_some() && self.announced.suspects.is_empty()
+    }
+
+    pub(super) fn announcements(&mut self, announcements: Vec<Announcement>, at: Stamp, now: Now) {
+        self.announced.facts.heard(announcements.len() as u64, at);
+        for announcement in announcements {
+            self.announcement(announcement, at, now);
+        }
+        self.announced.things.retain(|_, thing| thing.heard.plus(MEMORY) > now.stamp);
+    }
+
+    fn announcement(&mut self, announcement: Announcement, at: Stamp, now: Now) {
+        let Announcement { id, step, pod, subject, exit, exited_at, announced_at } = announcement;
+        self.announced.suspects.remove(&(id.clone(), step));
+        if self.announced.graves.has(&id) {
+            return;
+        }
+        let owner = pod.as_ref().map(|pod| &pod.uid);
+        let record = match owner.and_then(|uid| self.records.get(uid)) {
+            Some(record) => Some(record),
+            None => self.records.values().find(|record| record.committed_step(&id).is_some()),
+        };
+        if record.and_then(|record| record.committed_step(&id)).is_some_and(|known| known >= step) {
+            return;
+        }
+        let pod = pod.or_else(|| record.map(|record| record.pod.clone()));
+        let opened = self.announced.open.map(|open| open.wall);
+        let is_old = announced_at
+            .zip(opened)
+            .is_some_and(|(announced, opened)| announced.is_set() && announced < opened)
+            || self.announced.baseline.is_none_or(|baseline| at < baseline.answered);
+        let thing = self.announced.things.entry(id).or_insert_with(|| Thing {
+            pod: None,
+            subject: None,
+            exit: None,
+            steps: Steps::default(),
+            heard: at,
+            tries: 0,
+            is_old: true,
+        });
+        thing.is_old &= is_old;
+        thing.pod = pod.or(thing.pod.take());
+        thing.subject = subject.or(thing.subject.take());
+        thing.exit = exit.map(|exit| (exit, exited_at)).or(thing.exit.take());
+        thing.steps.add(step);
+        thing.heard = at.max(thing.heard);
+        thing.tries = 0;
+        match thing.pod.as_ref().map(|pod| pod.uid.clone()) {
+            Some(uid) => self.nudge(uid, at, Trigger::Event),
+            None => self.list_no_later_than(self.soonest_list(now)),
+        }
+    }
+
+    /// Holds what a list that was asked for at `asked` shows against what was announced before that.
+    pub(super) fn weigh_announcements(
+        &mut self,
+        scope: Scope<'_>,
+        asked: Stamp,
+        proves_absence: bool,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let in_scope = |thing: &Thing| match scope {
+            Scope::All => true,
+            Scope::Pod(uid) => thing.pod.as_ref().is_some_and(|pod| pod.uid == *uid),
+        };
+        let heard_before: Vec<Arc<str>> = self
+            .announced
+            .things
+            .iter()
+            .filter(|(_, thing)| thing.heard < asked && in_scope(thing))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in heard_before {
+            let Some(thing) = self.announced.things.get_mut(&id) else { continue };
+            let record = thing.pod.as_ref().and_then(|pod| self.records.get(&pod.uid));
+            let record =
+                record.or_else(|| self.records.values().find(|record| record.newest_step(&id).is_some()));
+            let newest = record.and_then(|record| record.newest_step(&id));
+            let is_committed = record.is_some_and(|record| record.committed_step(&id).is_some());
+            match newest {
+                // It is as announced. Once that is committed, it is forgotten.
+                Some(step) if step >= thing.steps.last() => {}
+                Some(_) => match LOOK_AGAIN.get(thing.tries) {
+                    Some(pause) => {
+                        thing.tries += 1;
+                        if let Some(pod) = &thing.pod {
+                            let uid = pod.uid.clone();
+                            self.agenda.look(uid, now.stamp.plus(*pause));
+                        }
+                    }
+                    None => {
+                        self.announced.things.remove(&id);
+                    }
+                },
+                // Its end is about to be told, as of something that was known.
+                None if is_committed => {}
+                None if !proves_absence => {}
+                None => self.tell_short_life(&id, now, out),
+            }
+        }
+    }
+
+    /// Something came and went, and no list has shown it.
+    fn tell_short_life(&mut self, id: &Arc<str>, now: Now, out: &mut Vec<Effect>) {
+        let Some(thing) = self.announced.things.remove(id) else { return };
+        let Some(pod) = thing.pod else { return };
+        if thing.is_old {
+            return;
+        }
+        let subject = thing.subject.unwrap_or_else(|| Subject::Container {
+            id: ContainerId::from(&**id),
+            name: Arc::default(),
+            attempt: 0,
+        });
+        let ran =
+            thing.steps.has(LifeStep::Started) || thing.steps.has(LifeStep::Stopped) || thing.exit.is_some();
+        let kinds: &[EventKind] = if ran {
+            &[EventKind::ContainerStarted, EventKind::ContainerDied, EventKind::ContainerRemoved]
+        } else {
+            &[EventKind::ContainerRemoved]
+        };
+        self.announced.graves.add(id.clone(), now.stamp);
+        self.announced.facts.short_lives += 1;
+        out.push(Effect::Measure(Measure::ShortLife));
+        for &kind in kinds {
+            let is_end = kind == EventKind::ContainerDied;
+            let (exit, exited_at) = thing.exit.clone().filter(|_| is_end).unzip();
+            let event = PodEvent {
+                seq: self.next_seq(),
+                kind,
+                pod: pod.clone(),
+                subject: Some(subject.clone()),
+                exit,
+                happened_at: exited_at.flatten(),
+                seen_at: now.wall,
+                trigger: Trigger::Event,
+                merged: 1,
+            };
+            out.push(Effect::Tell(event));
+        }
+    }
+
+    /// Takes note of what was found by a list that was asked for at `asked`, and forgets what was announced of it.
+    pub(super) fn account_for(&mut self, telling: &Telling<'_>, changes: &[Change], now: Now) {
+        let must_be_announced =
+            self.announced.baseline.is_some_and(|baseline| telling.asked > baseline.asked);
+        for Change { subject, kinds, had_run } in changes {
+            let id: Arc<str> = subject.id().into();
+            let ran = *had_run || kinds.contains(&EventKind::ContainerStarted);
+            let heard = self.announced.things.get(&id).map_or(Steps::default(), |thing| thing.steps);
+            for kind in *kinds {
+                let step = match kind {
+                    EventKind::ContainerStarted => LifeStep::Started,
+                    // What never ran is removed without having stopped.
+                    EventKind::ContainerDied if ran || kinds.len() == 1 => LifeStep::Stopped,
+                    EventKind::ContainerRemoved => LifeStep::Deleted,
+                    EventKind::ContainerDied | EventKind::PodSync | EventKind::ContainerChanged => continue,
+                };
+                if must_be_announced && !heard.has(step) {
+                    self.announced.suspects.insert((id.clone(), step), now.stamp);
+                }
+            }
+            if kinds.contains(&EventKind::ContainerRemoved) {
+                self.announced.things.remove(&id);
+                self.announced.graves.add(id, now.stamp);
+            }
+        }
+    }
+
+    /// Forgets the announcements that a committed view has caught up with.
+    pub(super) fn settle_announcements(&mut self, uid: &PodUid) {
+        let Some(record) = self.records.get(uid) else { return };
+        self.announced
+            .things
+            .retain(|id, thing| record.committed_step(id).is_none_or(|step| step < thing.steps.last()));
+    }
+
+    /// Counts what has not been announced in time.
+    pub(super) fn expire_suspects(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let before = self.announced.suspects.len();
+        self.announced.suspects.retain(|(id, step), found| {
+            let is_late = found.plus(GRACE) <= now.stamp;
+            if is_late {
+                tracing::debug!(%id, ?step, "found by a list, and not announced");
+            }
+            !is_late
+        });
+        let unannounced = (before - self.announced.suspects.len()) as u64;
+        if unannounced > 0 {
+            self.announced.facts.unannounced += unannounced;
+            out.push(Effect::Measure(Measure::Unannounced(unannounced)));
+            self.list_often(PeriodReason::Unannounced, now, out);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Follows what the runtime announces.
+//!
+//! The task that holds the stream does nothing but read it into a set: a reader that stands still can make a runtime
+//! stand still. It never gives up: a stream that ends is opened again, soon if it broke, at once if the runtime is back,
+//! and rarely if the runtime has none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::announce::{Announcements, StreamError};
+use crate::observe::Observe;
+use crate::shared::{Reach, Shared};
+
+/// The least and the most to wait before a broken stream is opened again.
+const SOON: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// When to ask a runtime without announcements again: somebody may have switched them on.
+const RARELY: Duration = Duration::from_secs(300);
+/// A stream that lasted for so long was a good one.
+const GOOD_AFTER: Duration = Duration::from_secs(30);
+
+/// Follows the announcements for as long as it is polled.
+pub(crate) async fn follow<O: Observe>(observer: Arc<O>, shared: Arc<Shared>) {
+    let mut pauses = Pauses::new(shared.clock.stamp().as_nanos());
+    let mut reach = shared.reach.subscribe();
+    loop {
+        let opened = Instant::now();
+        let error = read(&*observer, &shared).await;
+        tracing::debug!(%error, "no announcements from the runtime");
+        shared.requests.stream_ended(error.clone());
+        let pause = pauses.after(&error, opened.elapsed());
+        reach.borrow_and_update();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            // A runtime that is back after it was lost may have them again.
+            () = is_back(&mut reach) => pauses.reset(),
+        }
+    }
+}
+
+/// Reads one stream to its end.
+async fn read<O: Observe>(observer: &O, shared: &Shared) -> StreamError {
+    let mut stream = match observer.announcements().await {
+        Ok(stream) => stream,
+        Err(error) => return error,
+    };
+    shared.requests.stream_opened();
+    let mut is_first = true;
+    loop {
+        match stream.next().await {
+            Some(Ok(announcement)) => {
+                shared.requests.announce(announcement, shared.clock.stamp());
+                is_first = false;
+            }
+            Some(Err(error)) => return error,
+            None if is_first => return StreamError::SwitchedOff,
+            None => return StreamError::Ended,
+        }
+    }
+}
+
+/// Waits until the runtime answers again after it did not.
+async fn is_back(reach: &mut tokio::sync::watch::Receiver<Reach>) {
+    let mut last_epoch = match &*reach.borrow() {
+        Reach::Reached { epoch } => Some(*epoch),
+        Reach::Unasked | Reach::Lost { .. } => None,
+    };
+    while reach.changed().await.is_ok() {
+        match &*reach.borrow() {
+            Reach::Reached { epoch } if last_epoch.is_none_or(|last| last != *epoch) => return,
+            Reach::Reached { .. } => {}
+            Reach::Unasked | Reach::Lost { .. } => last_epoch = None,
+        }
+    }
+    std::future::pending().await
+}
+
+/// How long to wait between two streams.
+#[derive(Debug)]
+struct Pauses {
+    next: Duration,
+    random: u64,
+}
+
+impl Pauses {
+    fn new(seed: u64) -> Self {
+        Self { next: SOON.0, random: seed | 1 }
+    }
+
+    fn reset(&mut self) {
+        self.next = SOON.0;
+    }
+
+    /// After a stream that lasted for so long and ended so.
+    fn after(&mut self, error: &StreamError, lasted: Duration) -> Duration {
+        if error.is_lasting() {
+            return self.jittered(RARELY);
+        }
+        if lasted >= GOOD_AFTER {
+            self.reset();
+        }
+        let pause = self.next;
+        self.next = (pause * 2).min(SOON.1);
+        self.jittered(pause)
+    }
+
+    /// Between one and one and a half times as long, so that the agents of many nodes do not move in step.
+    fn jittered(&mut self, pause: Duration) -> Duration {
+        // Xorshift: any spread will do.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        pause + pause.mul_f64((self.random % 1000) as f64 / 2000.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_until_a_stream_lasts() {
+        let mut pauses = Pauses::new(7);
+        let broken = StreamError::Broken("reset".into());
+        let mut after = |lasted: u64| pauses.after(&broken, Duration::from_secs(lasted)).as_millis();
+        let grown: Vec<u128> = (0..9).map(|_| after(0)).collect();
+        for (pause, least) in
+            grown.iter().zip([500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000])
+        {
+            assert!((least..=least * 3 / 2).contains(pause), "{pause} is not near {least}");
+        }
+        assert!(after(60) <= 750, "a stream that lasted starts anew");
+    }
+
+    #[test]
+    fn a_runtime_without_announcements_is_asked_rarely() {
+        let mut pauses = Pauses::new(7);
+        for error in [StreamError::Unsupported, StreamError::SwitchedOff] {
+            assert!(pauses.after(&error, Duration::ZERO) >= RARELY);
+        }
+        assert!(pauses.after(&StreamError::Ended, Duration::ZERO) < Duration::from_secs(1), "others are not");
+    }
+}
