@@ -248,3 +248,5 @@ mod harness;
 mod properties;
 #[cfg(test)]
 mod scenarios;
+#[cfg(test)]
+mod stream_scenarios;

@@ -182,6 +182,15 @@ impl Record {
         step_in(self.newest_view()?, id)
     }
 
+    /// Whether something is in a view that is committed, or that may yet be.
+    pub(crate) fn holds(&self, id: &str) -> bool {
+        let in_flight = match &self.inspection {
+            Inspection::InFlight { snapshot, .. } => step_in(&snapshot.pod, id),
+            Inspection::Queued { .. } | Inspection::Idle => None,
+        };
+        in_flight.is_some() || self.committed_step(id).is_some()
+    }
+
     /// The committed list view, if there is one.
     pub(crate) fn committed(&self) -> Option<&Arc<RuntimePod>> {
         self.committed.as_deref().map(|snapshot| &snapshot.pod)

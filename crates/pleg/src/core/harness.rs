@@ -12,6 +12,7 @@ use rubelet_model::{
 };
 
 use super::*;
+use crate::announce::{Announcement, LifeStep};
 use crate::cache::CacheWriter;
 use crate::event::{EventKind, PodEvent};
 use crate::observe::{Call, Failure, Listing, ObserveError};
@@ -60,6 +61,18 @@ pub(super) fn refused(target: &str) -> ObserveError {
         target: Some(target.into()),
         failure: Failure::Refused,
         message: "not today".into(),
+    }
+}
+
+pub(super) fn announcement(uid: &str, id: &str, step: LifeStep) -> Announcement {
+    Announcement {
+        id: id.into(),
+        step,
+        pod: Some(PodRef::new(uid, "ns", uid)),
+        subject: None,
+        exit: None,
+        exited_at: None,
+        announced_at: None,
     }
 }
 
@@ -172,9 +185,17 @@ impl Harness {
         self.looks.iter().map(|(pod, _)| pod.clone()).collect()
     }
 
+    pub(super) fn is_looking_at(&self, uid: &str) -> bool {
+        self.looks.iter().any(|(pod, _)| pod.as_str() == uid)
+    }
+
     /// Lets time pass until a full list is asked for.
     pub(super) fn start_list(&mut self) -> Stamp {
-        if self.list.is_none() {
+        let longest = self.core.config.longest_period;
+        for _ in 0..=longest.as_secs() / 2 {
+            if self.list.is_some() {
+                break;
+            }
             self.pass(Duration::from_secs(2));
             self.tick();
         }
@@ -209,10 +230,10 @@ impl Harness {
         self.step(Input::Looked { pod: looked, asked, answer: Ok(listing) });
     }
 
-    /// Fails a look, if there are so many.
-    pub(super) fn fail_look(&mut self, which: usize) {
-        if which < self.looks.len() {
-            let (pod, asked) = self.looks.remove(which);
+    /// Fails the look at a pod, if there is one.
+    pub(super) fn fail_look(&mut self, uid: &str) {
+        if let Some(index) = self.looks.iter().position(|(pod, _)| pod.as_str() == uid) {
+            let (pod, asked) = self.looks.remove(index);
             let answer = Err(refused(pod.as_str()));
             self.step(Input::Looked { pod, asked, answer });
         }
@@ -233,6 +254,12 @@ impl Harness {
             None => Err(refused(pod.as_str())),
         };
         self.step(Input::Inspected { pod, ticket, answer });
+    }
+
+    /// Answers the one inspection under way.
+    pub(super) fn answer_inspection_with(&mut self, status: PodStatus) {
+        let (snapshot, ticket) = self.inspections.pop().expect("one is under way");
+        self.step(Input::Inspected { pod: snapshot.pod.pod.uid.clone(), ticket, answer: Ok(status) });
     }
 
     /// Answers every inspection that does not hang.
@@ -395,7 +422,12 @@ impl Rules {
                 }
                 Effect::Tell(event) => {
                     assert!(!advanced, "P6: told after the global time");
-                    assert!(published.contains(&event.pod.uid), "P6: told before the cache knows");
+                    // Of what lived only in announcements, there is nothing to know.
+                    let is_short_life = event.trigger == Trigger::Event && core.is_in_grave(event);
+                    assert!(
+                        is_short_life || published.contains(&event.pod.uid),
+                        "P6: told before the cache knows"
+                    );
                     assert!(
                         !self.reconnected || event.kind != EventKind::ContainerRemoved,
                         "P10: one list after a reconnect removed {event:?}"

@@ -10,8 +10,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use rubelet_model::{ContainerState, SandboxState};
 
-use super::harness::{Harness, container, pod, sandbox};
+use super::harness::{Harness, announcement, container, pod, sandbox};
 use super::*;
+use crate::announce::{Announcement, LifeStep, StreamError};
 use crate::diff::Seen;
 use crate::event::{EventKind, PodEvent};
 
@@ -52,10 +53,10 @@ enum Op {
         pod: usize,
     },
     AnswerLook {
-        which: usize,
+        pod: usize,
     },
     FailLook {
-        which: usize,
+        pod: usize,
     },
     Inspect {
         which: usize,
@@ -65,6 +66,13 @@ enum Op {
         pod: usize,
     },
     Interrupt,
+    OpenStream,
+    EndStream,
+    /// The runtime announces something that happened, in any order, once, twice, or not at all.
+    Announce {
+        which: usize,
+        times: usize,
+    },
 }
 
 fn state() -> impl Strategy<Value = ContainerState> {
@@ -86,11 +94,14 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::FailList),
         1 => prop::option::of((pod.clone(), prop::option::of(0..3_usize))).prop_map(|forgets| Op::Reconnect { forgets }),
         3 => pod.clone().prop_map(|pod| Op::Nudge { pod }),
-        3 => (0..3_usize).prop_map(|which| Op::AnswerLook { which }),
-        1 => (0..3_usize).prop_map(|which| Op::FailLook { which }),
+        3 => pod.clone().prop_map(|pod| Op::AnswerLook { pod }),
+        1 => pod.clone().prop_map(|pod| Op::FailLook { pod }),
         9 => (0..3_usize, prop::bool::weighted(0.3)).prop_map(|(which, fails)| Op::Inspect { which, fails }),
         1 => pod.prop_map(|pod| Op::Reinspect { pod }),
         1 => Just(Op::Interrupt),
+        2 => Just(Op::OpenStream),
+        1 => Just(Op::EndStream),
+        9 => (0..6_usize, 0..3_usize).prop_map(|(which, times)| Op::Announce { which, times }),
     ]
 }
 
@@ -106,6 +117,8 @@ struct World {
     made: usize,
     /// For every container: since when it was in which state, and when it was removed.
     past: BTreeMap<String, Past>,
+    /// What the runtime has to announce.
+    to_announce: Vec<Announcement>,
 }
 
 #[derive(Default)]
@@ -145,7 +158,17 @@ impl World {
         PODS.into_iter().filter_map(|uid| self.view(uid)).collect()
     }
 
+    fn happened(&mut self, uid: &'static str, id: &str, step: LifeStep) {
+        self.to_announce.push(announcement(uid, id, step));
+    }
+
     fn set(&mut self, uid: &'static str, id: String, state: ContainerState, at: Stamp) {
+        let step = match Seen::from(state) {
+            Seen::Running => LifeStep::Started,
+            Seen::Exited => LifeStep::Stopped,
+            Seen::Unknown => LifeStep::Created,
+        };
+        self.happened(uid, &id, step);
         self.past.entry(id.clone()).or_default().states.push((at, state));
         self.containers.entry(uid).or_default().insert(id, state);
     }
@@ -154,7 +177,8 @@ impl World {
         self.containers.get(uid)?.keys().nth(which).cloned()
     }
 
-    fn remove(&mut self, uid: &str, id: &str, at: Stamp) {
+    fn remove(&mut self, uid: &'static str, id: &str, at: Stamp) {
+        self.happened(uid, id, LifeStep::Deleted);
         if let Some(containers) = self.containers.get_mut(uid) {
             containers.remove(id);
         }
@@ -210,7 +234,11 @@ impl Run {
             Op::Sandbox { pod, state } => {
                 self.world.made += 1;
                 let id = format!("{}-s{}", PODS[pod], self.world.made / 4);
-                self.world.sandboxes.entry(PODS[pod]).or_insert((id, state)).1 = state;
+                let sandbox = self.world.sandboxes.entry(PODS[pod]).or_insert((id, state));
+                sandbox.1 = state;
+                let id = sandbox.0.clone();
+                let step = if state == SandboxState::Ready { LifeStep::Started } else { LifeStep::Stopped };
+                self.world.happened(PODS[pod], &id, step);
             }
             Op::Remove { pod, which } => {
                 if let Some(id) = self.world.nth(PODS[pod], which) {
@@ -257,15 +285,26 @@ impl Run {
                 self.forgets = forgets.map(|(pod, which)| (PODS[pod], which));
             }
             Op::Nudge { pod } => self.pleg.step(Input::Nudge { pod: PODS[pod].into(), at }),
-            Op::AnswerLook { which } => {
-                if let Some(uid) = self.pleg.looking_at().get(which) {
-                    let uid = PODS.into_iter().find(|pod| *pod == uid.as_str()).expect("one of ours");
-                    self.pleg.answer_look(uid, self.world.view(uid));
+            Op::AnswerLook { pod } => {
+                if self.pleg.is_looking_at(PODS[pod]) {
+                    self.pleg.answer_look(PODS[pod], self.world.view(PODS[pod]));
                 }
             }
-            Op::FailLook { which } => self.pleg.fail_look(which),
+            Op::FailLook { pod } => self.pleg.fail_look(PODS[pod]),
             Op::Inspect { which, fails } => self.inspect(which, fails),
             Op::Reinspect { pod } => self.pleg.step(Input::Reinspect { pod: PODS[pod].into(), at }),
+            Op::OpenStream => self.pleg.step(Input::StreamOpened),
+            Op::EndStream => self.pleg.step(Input::StreamEnded(StreamError::Ended)),
+            Op::Announce { which, times } => {
+                if which < self.world.to_announce.len() {
+                    let announcement = self.world.to_announce.remove(which);
+                    for _ in 0..times {
+                        let announcements = vec![announcement.clone()];
+                        let at = self.pleg.now().stamp;
+                        self.pleg.step(Input::Announced { announcements, at });
+                    }
+                }
+            }
             Op::Interrupt => {
                 self.pleg.step(Input::Interrupted);
                 self.pleg.forget_calls();
@@ -422,7 +461,12 @@ proptest! {
     #[test]
     fn hints_do_not_change_the_result(history in history()) {
         let mut with = Run::play(&history, |_| false);
-        let mut without = Run::play(&history, |op| matches!(op, Op::Nudge { .. } | Op::AnswerLook { .. } | Op::FailLook { .. }));
+        let mut without = Run::play(&history, |op| {
+            matches!(
+                op,
+                Op::Nudge { .. } | Op::AnswerLook { .. } | Op::FailLook { .. } | Op::OpenStream | Op::EndStream | Op::Announce { .. }
+            )
+        });
         with.settle();
         without.settle();
         for uid in PODS {
@@ -432,11 +476,12 @@ proptest! {
         }
     }
 
-    /// P7: whether the inspections of one pod answer or hang for ever, the others hear the same.
+    /// P7: whether the inspections of one pod answer or hang for ever, the others hear the same. (Without a stream: how
+    /// often all pods are listed depends on what is found of any of them.)
     #[test]
     fn a_hung_pod_changes_nothing_for_the_others(history in history()) {
         let history: Vec<Op> =
-            history.into_iter().filter(|op| !matches!(op, Op::Inspect { .. })).collect();
+            history.into_iter().filter(|op| !matches!(op, Op::Inspect { .. } | Op::OpenStream)).collect();
         let play = |hung: &[&str]| {
             let mut run = Run::play(&[], |_| false);
             run.pleg.hanging = hung.iter().map(|uid| PodUid::from(*uid)).collect();

@@ -133,6 +133,12 @@ impl Core {
         self.period.reset();
     }
 
+    /// Whether what this event is about has ended, and been told.
+    #[cfg(test)]
+    pub(super) fn is_in_grave(&self, event: &PodEvent) -> bool {
+        event.subject.as_ref().is_some_and(|subject| self.announced.graves.has(subject.id()))
+    }
+
     /// A list of all pods that counts has been answered.
     pub(super) fn stream_baseline(&mut self, asked: Stamp, now: Now) {
         if self.announced.open.is_some_and(|open| open.stamp < asked) && self.announced.baseline.is_none() {
@@ -221,7 +227,7 @@ impl Core {
             let record =
                 record.or_else(|| self.records.values().find(|record| record.newest_step(&id).is_some()));
             let newest = record.and_then(|record| record.newest_step(&id));
-            let is_committed = record.is_some_and(|record| record.committed_step(&id).is_some());
+            let will_be_told = record.is_some_and(|record| record.holds(&id));
             match newest {
                 // It is as announced. Once that is committed, it is forgotten.
                 Some(step) if step >= thing.steps.last() => {}
@@ -238,7 +244,7 @@ impl Core {
                     }
                 },
                 // Its end is about to be told, as of something that was known.
-                None if is_committed => {}
+                None if will_be_told => {}
                 None if !proves_absence => {}
                 None => self.tell_short_life(&id, now, out),
             }
@@ -262,7 +268,8 @@ impl Core {
         let kinds: &[EventKind] = if ran {
             &[EventKind::ContainerStarted, EventKind::ContainerDied, EventKind::ContainerRemoved]
         } else {
-            &[EventKind::ContainerRemoved]
+            // As of something that a list showed, and that never ran.
+            &[EventKind::ContainerDied, EventKind::ContainerRemoved]
         };
         self.announced.graves.add(id.clone(), now.stamp);
         self.announced.facts.short_lives += 1;
