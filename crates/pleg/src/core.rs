@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use rubelet_model::{PodUid, RuntimePod};
+use serde::{Deserialize, Serialize};
 
 use agenda::{Agenda, Task};
 use period::Period;
@@ -44,12 +45,13 @@ pub use tally::Tally;
 
 use crate::clock::{Now, Stamp};
 use crate::event::Trigger;
-use crate::health::{ListFacts, PodFacts};
+use crate::health::{Health, ListFacts, PodFacts};
 use crate::lanes::{LaneLimits, Lanes};
+use crate::progress::{CallInFlight, Stage};
 use crate::records::{Inspection, Record};
 use crate::stream_facts::StreamFacts;
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum FullList {
     DueAt(Stamp),
     InFlight { asked: Stamp },
@@ -59,7 +61,7 @@ enum FullList {
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
 /// The state machine.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Core {
     config: Config,
     records: HashMap<PodUid, Record>,
@@ -217,6 +219,14 @@ impl Core {
                 Task::Inspect => self.inspect_again(&pod, now, out),
             }
         }
+    }
+
+    /// The health that all of it adds up to, with these calls under way.
+    #[must_use]
+    pub fn health(&self, calls: &[(Stage, CallInFlight)], now: Stamp) -> Health {
+        let pods = self.troubled_pods(now);
+        let health = Health::assess(&self.list_facts, pods, calls, self.config.relist_threshold, now);
+        Health { last_inspection: self.last_inspection.map(|begun| begun.until(now)), ..health }
     }
 
     fn trouble_of(&self, record: &Record, now: Stamp) -> Option<PodFacts> {

@@ -5,6 +5,7 @@
 //! new, so what had been told before is remembered ([`Known::Unknown`]) and never told twice.
 
 use rubelet_model::{ContainerState, SandboxState};
+use serde::{Deserialize, Serialize};
 
 use crate::event::EventKind;
 
@@ -40,7 +41,7 @@ impl From<SandboxState> for Seen {
 }
 
 /// The last thing that subscribers were told about something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Told {
     /// Not even that it exists.
     Nothing,

@@ -80,6 +80,12 @@ impl<O: Observe> Pleg<O> {
         self.running = None;
     }
 
+    /// Has everything that it is told recorded from now on. Returns the recorder before it, if there was one.
+    #[cfg(feature = "record")]
+    pub fn record(&self, recorder: Option<crate::record::Recorder>) -> Option<crate::record::Recorder> {
+        std::mem::replace(&mut *self.handle.shared.recorder.lock(), recorder)
+    }
+
     /// A handle for others.
     #[must_use]
     pub fn handle(&self) -> Handle {

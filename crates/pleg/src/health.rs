@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use rubelet_model::PodRef;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
 use crate::go_duration::{GoDuration, as_seconds};
@@ -16,7 +16,7 @@ use crate::observe::ObserveError;
 use crate::progress::{CallInFlight, CallReport, Stage};
 
 /// How the listing of all pods has gone so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ListFacts {
     /// When the last list that succeeded was asked for.
     pub last_success: Option<Stamp>,

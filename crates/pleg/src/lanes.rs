@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use rubelet_model::PodUid;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
 
 /// How many inspections may run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct LaneLimits {
     pub(crate) fast: usize,
     pub(crate) slow: usize,
@@ -20,7 +21,7 @@ pub(crate) struct LaneLimits {
     pub(crate) slow_after: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Lanes {
     limits: LaneLimits,
     fast: BTreeMap<PodUid, Stamp>,

@@ -77,6 +77,8 @@ mod metrics;
 mod observe;
 mod pairs;
 mod progress;
+#[cfg(feature = "record")]
+pub mod record;
 mod records;
 mod requests;
 mod shared;

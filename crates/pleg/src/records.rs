@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rubelet_model::{PodRef, PodStatus, RuntimePod, SandboxState};
+use serde::{Deserialize, Serialize};
 
 use crate::announce::LifeStep;
 use crate::clock::Stamp;
@@ -17,7 +18,7 @@ use crate::event::{EventKind, Subject, Trigger};
 use crate::observe::ObserveError;
 
 /// One pod in one list.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// What the list said.
     pub pod: Arc<RuntimePod>,
@@ -39,7 +40,7 @@ pub(crate) struct Change {
 }
 
 /// The newest list view of a pod, relative to the committed one.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Latest {
     /// The same as the committed one.
     AsCommitted,
@@ -50,7 +51,7 @@ pub(crate) enum Latest {
 }
 
 /// Where the inspection of a pod stands. There is never more than one under way for a pod.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Inspection {
     /// None is wanted.
     Idle,
@@ -61,7 +62,7 @@ pub(crate) enum Inspection {
 }
 
 /// That a pod could not be inspected, and for how long.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Trouble {
     /// Since its first failure.
     pub(crate) since: Stamp,
@@ -70,7 +71,7 @@ pub(crate) struct Trouble {
 }
 
 /// Whether a pod is inspected once more after it was committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Recheck {
     No,
     /// Some time from now.
@@ -80,7 +81,7 @@ pub(crate) enum Recheck {
 }
 
 /// A status that shows an end which is often wrong at first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Doubt {
     /// From when on it is believed.
     pub(crate) until: Stamp,
@@ -88,11 +89,12 @@ pub(crate) struct Doubt {
 }
 
 /// Everything about one pod.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) pod: PodRef,
     committed: Option<Arc<Snapshot>>,
     /// What had been told of the things that `committed` shows in a state that tells nothing.
+    #[serde(with = "crate::pairs")]
     told_before_unknown: BTreeMap<Subject, Told>,
     /// The last successful inspection, that of `committed`. Shared with the cache.
     pub(crate) status: Option<Arc<PodStatus>>,

@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     /// When the newest good relist that has ended was asked for.
     pub(crate) relists: watch::Sender<Option<Stamp>>,
     metrics: Metrics,
+    #[cfg(feature = "record")]
+    pub(crate) recorder: Mutex<Option<crate::record::Recorder>>,
 }
 
 impl Shared {
@@ -65,6 +67,8 @@ impl Shared {
             reach: watch::Sender::new(Reach::Unasked),
             relists: watch::Sender::new(None),
             metrics,
+            #[cfg(feature = "record")]
+            recorder: Mutex::default(),
             clock,
         }
     }
@@ -76,6 +80,10 @@ impl Shared {
             _ => None,
         };
         let mut core = self.core.lock();
+        #[cfg(feature = "record")]
+        if let Some(recorder) = &mut *self.recorder.lock() {
+            recorder.note(&core, &input, now);
+        }
         let effects = core.step(input, now);
         self.metrics
             .inspections_in_flight
@@ -131,11 +139,6 @@ impl Shared {
     pub(crate) fn health(&self) -> Health {
         let calls = self.board.calls();
         let now = self.clock.stamp();
-        let (list, pods, last_inspection) = {
-            let core = self.core.lock();
-            (core.list_facts().clone(), core.troubled_pods(now), core.last_inspection())
-        };
-        let health = Health::assess(&list, pods, &calls, self.config.relist_threshold, now);
-        Health { last_inspection: last_inspection.map(|begun| begun.until(now)), ..health }
+        self.core.lock().health(&calls, now)
     }
 }

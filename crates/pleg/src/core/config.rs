@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 /// How a PLEG behaves. The defaults are the kubelet's where it has one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Config {
     /// From the end of one list of all pods to the start of the next.

@@ -95,6 +95,8 @@ pub(super) struct Harness {
     pub(super) inspected: Vec<PodUid>,
     pub(super) told: Vec<PodEvent>,
     pub(super) measured: Vec<Measure>,
+    #[cfg(feature = "record")]
+    pub(super) recorder: Option<crate::record::Recorder>,
 }
 
 impl Harness {
@@ -119,6 +121,8 @@ impl Harness {
             inspected: Vec::new(),
             told: Vec::new(),
             measured: Vec::new(),
+            #[cfg(feature = "record")]
+            recorder: None,
         }
     }
 
@@ -138,6 +142,10 @@ impl Harness {
         let rules = Rules::before(&self.core, &input, self.last_epoch);
         if let Input::Listed { answer: Ok(listing), .. } = &input {
             self.last_epoch = Some(listing.epoch);
+        }
+        #[cfg(feature = "record")]
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(&self.core, &input, now);
         }
         let effects = self.core.step(input, now);
         rules.check(&self.core, &effects);

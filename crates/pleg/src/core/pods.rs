@@ -171,7 +171,7 @@ impl Core {
         // A wish that came after the inspection had begun is not fulfilled by it.
         let asked_for = record.reinspect.take_if(|at| *at <= started).is_some();
         let (asked, trigger) = (snapshot.asked, snapshot.trigger);
-        if matches!(&record.latest, Latest::Listed(latest) if Arc::ptr_eq(latest, &snapshot)) {
+        if matches!(&record.latest, Latest::Listed(latest) if *latest == snapshot) {
             record.latest = Latest::AsCommitted;
         }
         record.commit(snapshot, status.clone());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rubelet_model::{PodStatus, PodUid};
+use serde::{Deserialize, Serialize};
 
 use super::Tally;
 use crate::announce::{Announcement, StreamError};
@@ -13,7 +14,7 @@ use crate::observe::{Listing, ObserveError};
 use crate::records::Snapshot;
 
 /// What can happen to a PLEG.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum Input {
     /// Time has passed.
     Tick,

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use rubelet_model::PodUid;
+use serde::{Deserialize, Serialize};
 
 use super::{Core, Effect, Measure};
 use crate::clock::{Now, Stamp};
 use crate::records::Inspection;
 
 /// A full list, with the pods that it wants inspected and that have not been yet.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Round {
     pub(super) started: Stamp,
     pub(super) succeeded: bool,

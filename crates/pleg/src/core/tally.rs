@@ -3,9 +3,10 @@
 use std::ops::AddAssign;
 
 use rubelet_model::{ContainerState, RuntimePod, SandboxState};
+use serde::{Deserialize, Serialize};
 
 /// Pods and containers, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Pods with a ready sandbox.
     pub running_pods: u32,

@@ -1,6 +1,7 @@
 //! What others ask of the core.
 
 use rubelet_model::PodUid;
+use serde::{Deserialize, Serialize};
 
 use super::{Core, FullList};
 use crate::clock::{Now, Stamp};
@@ -8,7 +9,7 @@ use crate::event::Trigger;
 use crate::records::Inspection;
 
 /// A look that is wanted, or under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Wish {
     /// When it was asked for.
     pub(super) at: Stamp,

@@ -1,0 +1,47 @@
+//! One entry, one line, with its checksum.
+
+use serde::Serialize;
+
+/// How many characters stand before an entry: its checksum and a blank.
+const PREFIX: usize = 9;
+
+/// Adds an entry to `line`.
+pub(super) fn write(line: &mut Vec<u8>, entry: &impl Serialize) {
+    let start = line.len();
+    line.extend_from_slice(&[b' '; PREFIX]);
+    // Nothing that is recorded has a form that JSON lacks, and memory does not fail to be written.
+    if serde_json::to_writer(&mut *line, entry).is_err() {
+        line.truncate(start);
+        return;
+    }
+    let checksum = format!("{:08x}", crc32fast::hash(&line[start + PREFIX..]));
+    line[start..start + PREFIX - 1].copy_from_slice(checksum.as_bytes());
+    line.push(b'\n');
+}
+
+/// The entry in a line without its end, if it is as it was written.
+pub(super) fn read(line: &[u8]) -> Option<&str> {
+    let (checksum, entry) = line.split_at_checked(PREFIX)?;
+    let checksum = std::str::from_utf8(checksum).ok()?.strip_suffix(' ')?;
+    let is_whole = u32::from_str_radix(checksum, 16).ok()? == crc32fast::hash(entry);
+    std::str::from_utf8(entry).ok().filter(|_| is_whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_else() {
+        let mut line = Vec::new();
+        write(&mut line, &serde_json::json!({"a": "ü\n"}));
+        assert_eq!(line.pop(), Some(b'\n'));
+        assert_eq!(read(&line), Some("{\"a\":\"ü\\n\"}"));
+        for index in 0..line.len() {
+            let mut damaged = line.clone();
+            damaged[index] ^= 1;
+            assert_eq!(read(&damaged), None, "byte {index}");
+            assert_eq!(read(&line[..index]), None, "cut at {index}");
+        }
+    }
+}

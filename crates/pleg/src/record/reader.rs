@@ -1,0 +1,131 @@
+//! Reads a recording, up to where it is damaged.
+
+use std::io::{self, BufRead};
+
+use super::entry::{Entry, Header, VERSION};
+use super::frame;
+
+/// Where and why a recording cannot be read any further.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// The file ends in the middle of an entry, or without its last one.
+    #[error("the recording is cut off at byte {offset}")]
+    CutOff {
+        /// Where.
+        offset: u64,
+    },
+    /// An entry is not as it was written.
+    #[error("the recording is damaged at byte {offset}")]
+    Damaged {
+        /// Where the entry begins.
+        offset: u64,
+    },
+    /// An entry is whole, but of a kind that this version does not know.
+    #[error("byte {offset} of the recording was written by a version that this one cannot read: {reason}")]
+    Unknown {
+        /// Where the entry begins.
+        offset: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It is no recording at all.
+    #[error("this is not a recording: {0}")]
+    NotARecording(&'static str),
+    /// It is of a later version.
+    #[error("the recording has format {found}, and this version reads up to {VERSION}: use a newer rubelet")]
+    Newer {
+        /// The version that it has.
+        found: u32,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the recording at byte {offset}: {reason}")]
+    Unreadable {
+        /// How far it could be read.
+        offset: u64,
+        /// Why not further.
+        reason: String,
+    },
+}
+
+/// A recording that is being read.
+#[derive(Debug)]
+pub struct Recording<R> {
+    source: R,
+    /// Where the next entry begins.
+    offset: u64,
+    header: Header,
+    ended: bool,
+}
+
+impl<R: BufRead> Recording<R> {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    ///
+    /// If it is none, or one that this version cannot read.
+    pub fn open(mut source: R) -> Result<Self, Damage> {
+        let mut offset = 0;
+        let line = match read_line(&mut source, &mut offset) {
+            Ok(Some(line)) => line,
+            Ok(None) => return Err(Damage::NotARecording("it is empty")),
+            Err(damage) => return Err(damage.at_start()),
+        };
+        let entry = frame::read(&line).ok_or(Damage::NotARecording("it does not begin as one"))?;
+        let header: Header =
+            serde_json::from_str(entry).map_err(|_| Damage::NotARecording("it does not begin as one"))?;
+        if header.rubelet_recording > VERSION {
+            return Err(Damage::Newer { found: header.rubelet_recording });
+        }
+        Ok(Self { source, offset, header, ended: false })
+    }
+
+    /// What is recorded.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The next entry; `None` after the last.
+    pub(super) fn next(&mut self) -> Result<Option<Entry<'static>>, Damage> {
+        if self.ended {
+            return Ok(None);
+        }
+        let start = self.offset;
+        let Some(line) = read_line(&mut self.source, &mut self.offset)? else {
+            return Err(Damage::CutOff { offset: start });
+        };
+        let entry = frame::read(&line).ok_or(Damage::Damaged { offset: start })?;
+        let entry = serde_json::from_str(entry)
+            .map_err(|error| Damage::Unknown { offset: start, reason: error.to_string() })?;
+        self.ended = matches!(entry, Entry::End);
+        Ok(Some(entry))
+    }
+}
+
+impl Damage {
+    fn at_start(self) -> Self {
+        match self {
+            Self::CutOff { .. } => Self::NotARecording("it does not begin as one"),
+            other => other,
+        }
+    }
+}
+
+/// A line without its end; `None` if there is none.
+fn read_line(source: &mut impl BufRead, offset: &mut u64) -> Result<Option<Vec<u8>>, Damage> {
+    let start = *offset;
+    let mut line = Vec::new();
+    let read = loop {
+        match source.read_until(b'\n', &mut line) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Damage::Unreadable { offset: start, reason: error.to_string() }),
+            Ok(read) => break read,
+        }
+    };
+    *offset += read as u64;
+    match line.pop() {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(line)),
+        Some(_) => Err(Damage::CutOff { offset: start }),
+    }
+}

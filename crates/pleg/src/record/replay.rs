@@ -1,0 +1,116 @@
+//! Plays a recording again.
+
+use std::io::BufRead;
+
+use super::entry::{Entry, LastList, Plain, Recorded, State};
+use super::reader::{Damage, Recording};
+use crate::clock::Now;
+use crate::core::{Core, Effect, Input};
+use crate::event::PodEvent;
+use crate::health::Health;
+
+/// What a recording gives when it is played.
+#[derive(Debug)]
+pub enum Played {
+    /// An event that subscribers heard.
+    Event(PodEvent),
+    /// So many inputs were not recorded here. What follows does not follow from what came before.
+    Gap(u64),
+}
+
+/// A recording that is being played.
+#[derive(Debug)]
+pub struct Replay<R> {
+    recording: Recording<R>,
+    core: Option<Box<Core>>,
+    last_list: LastList,
+    now: Option<Now>,
+    /// What has been played and not been taken, last first.
+    played: Vec<Played>,
+    /// An input that was read, and lies in the future.
+    ahead: Option<(Now, Input)>,
+}
+
+impl<R: BufRead> Replay<R> {
+    /// Plays this recording from its start.
+    pub fn new(recording: Recording<R>) -> Self {
+        Self {
+            recording,
+            core: None,
+            last_list: LastList::default(),
+            now: None,
+            played: Vec::new(),
+            ahead: None,
+        }
+    }
+
+    /// What is recorded.
+    #[must_use]
+    pub fn header(&self) -> &super::Header {
+        self.recording.header()
+    }
+
+    /// The moment of the last input that was played.
+    #[must_use]
+    pub fn now(&self) -> Option<Now> {
+        self.now
+    }
+
+    /// What happens next, as long as it happens while `is_wanted`; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Where the recording is damaged. Everything before that has been played.
+    pub fn next_while(&mut self, is_wanted: impl Fn(Now) -> bool) -> Result<Option<Played>, Damage> {
+        loop {
+            if let Some(played) = self.played.pop() {
+                return Ok(Some(played));
+            }
+            if self.ahead.is_none() {
+                match self.recording.next()? {
+                    None | Some(Entry::End) => return Ok(None),
+                    Some(Entry::State(State::Owned(core))) => {
+                        self.core = Some(core);
+                        self.last_list = LastList::default();
+                    }
+                    Some(Entry::State(State::Lent(_))) => unreachable!("what is read is owned"),
+                    Some(Entry::Gap(inputs)) => self.played.push(Played::Gap(inputs)),
+                    Some(Entry::Input(now, recorded)) => self.ahead = Some((now, self.input(recorded))),
+                }
+            }
+            if let Some((now, input)) = self.ahead.take_if(|(now, _)| is_wanted(*now)) {
+                self.play(now, input);
+            } else if self.ahead.is_some() {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn input(&mut self, recorded: Recorded<'_>) -> Input {
+        match recorded {
+            Recorded::Listed { asked, answer } => {
+                Input::Listed { asked, answer: answer.map(|news| self.last_list.listing(news)) }
+            }
+            Recorded::Other(Plain::Owned(input)) => *input,
+            Recorded::Other(Plain::Lent(_)) => unreachable!("what is read is owned"),
+        }
+    }
+
+    fn play(&mut self, now: Now, input: Input) {
+        self.now = Some(now);
+        let Some(core) = &mut self.core else { return };
+        let told = core.step(input, now).into_iter().filter_map(|effect| match effect {
+            Effect::Tell(event) if event.kind.is_delivered() => Some(Played::Event(event)),
+            _ => None,
+        });
+        self.played = told.collect();
+        self.played.reverse();
+    }
+
+    /// The health of the PLEG, as of the last input that was played. Which calls were under way is not recorded.
+    #[must_use]
+    pub fn health(&self) -> Option<Health> {
+        let (core, now) = (self.core.as_ref()?, self.now?.stamp);
+        Some(core.health(&[], now))
+    }
+}
