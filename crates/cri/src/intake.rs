@@ -90,6 +90,7 @@ impl<L: Lean> Intake<L> {
         }
         self.missing = Some(length);
         self.lost = false;
+        self.list.begin_message(length);
         if length == 0 {
             self.end_message();
         }

@@ -22,6 +22,9 @@ pub(crate) trait Lean: Default + Send + 'static {
 
     /// Takes note of an entry that cannot be read at all, or of an unknown number of them.
     fn miss(&mut self);
+
+    /// A message of so many bytes begins.
+    fn begin_message(&mut self, length: usize);
 }
 
 /// Whether something was wrong with what has been read so far.
@@ -177,6 +180,10 @@ impl Lean for SandboxList {
     fn miss(&mut self) {
         self.unreadable += 1;
     }
+
+    fn begin_message(&mut self, length: usize) {
+        self.largest_message = length.max(self.largest_message);
+    }
 }
 
 impl Lean for ContainerList {
@@ -227,6 +234,10 @@ impl Lean for ContainerList {
 
     fn miss(&mut self) {
         self.unreadable += 1;
+    }
+
+    fn begin_message(&mut self, length: usize) {
+        self.largest_message = length.max(self.largest_message);
     }
 }
 

@@ -74,6 +74,8 @@ pub struct SandboxList {
     pub unreadable: usize,
     /// The connection that answered.
     pub epoch: u64,
+    /// The size of the largest message that it came in, in bytes.
+    pub largest_message: usize,
 }
 
 /// The answer to a list of containers.
@@ -86,6 +88,8 @@ pub struct ContainerList {
     pub unreadable: usize,
     /// The connection that answered.
     pub epoch: u64,
+    /// The size of the largest message that it came in, in bytes.
+    pub largest_message: usize,
 }
 
 /// Pods, put together from a list of sandboxes and a list of containers.
@@ -194,7 +198,7 @@ impl SandboxList {
     /// Forgets everything, but keeps the memory, unless it is much more than the last use took.
     pub(crate) fn clear(&mut self) {
         empty(&mut self.text, &mut self.rows);
-        (self.unreadable, self.epoch) = (0, 0);
+        (self.unreadable, self.epoch, self.largest_message) = (0, 0, 0);
     }
 
     /// Of entries with the same id, keeps the one that was added last.
@@ -254,7 +258,7 @@ impl ContainerList {
     /// Forgets everything, but keeps the memory, unless it is much more than the last use took.
     pub(crate) fn clear(&mut self) {
         empty(&mut self.text, &mut self.rows);
-        (self.unreadable, self.epoch) = (0, 0);
+        (self.unreadable, self.epoch, self.largest_message) = (0, 0, 0);
     }
 
     /// Of entries with the same id, keeps the one that was added last.

@@ -15,7 +15,9 @@ use crate::feed::Subscription;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::observe::Observe;
+use crate::report::Report;
 use crate::shared::{Reach, Shared};
+use crate::stream_facts::StreamFacts;
 
 /// A pod lifecycle event generator on one runtime.
 ///
@@ -157,6 +159,20 @@ impl Handle {
     pub fn health(&self) -> Health {
         let health = self.shared.health();
         if self.drivers.load(Ordering::Relaxed) > 0 { health } else { health.not_running() }
+    }
+
+    /// Everything there is to know at this moment. Answers at once, whatever else hangs.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let mut report = self.shared.report();
+        report.health = self.health();
+        report
+    }
+
+    /// How the runtime's announcements go.
+    #[must_use]
+    pub fn stream_facts(&self) -> StreamFacts {
+        self.shared.stream_facts()
     }
 
     /// Whether the runtime answers, for those who want to follow that.

@@ -80,6 +80,7 @@ mod progress;
 #[cfg(feature = "record")]
 pub mod record;
 mod records;
+mod report;
 mod requests;
 mod shared;
 mod stream_facts;
@@ -97,5 +98,6 @@ pub use metrics::Metrics;
 pub use observe::{Call, Failure, Listing, Observe, ObserveError};
 pub use progress::{CallInFlight, CallReport, Calling, Progress, Stage};
 pub use records::Snapshot;
+pub use report::{Report, StageReport, StreamReport};
 pub use shared::Reach;
 pub use stream_facts::StreamFacts;

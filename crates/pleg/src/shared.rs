@@ -15,7 +15,9 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::observe::ObserveError;
 use crate::progress::CallBoard;
+use crate::report::Report;
 use crate::requests::Requests;
+use crate::stream_facts::StreamFacts;
 
 /// Whether the runtime answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +136,16 @@ impl Shared {
         if let Measure::Relist { asked: Some(asked), .. } = measure {
             self.relists.send_replace(Some(asked));
         }
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        let calls = self.board.calls();
+        let now = self.clock.stamp();
+        Report::new(&self.core.lock(), &calls, now)
+    }
+
+    pub(crate) fn stream_facts(&self) -> StreamFacts {
+        self.core.lock().stream_facts().clone()
     }
 
     pub(crate) fn health(&self) -> Health {

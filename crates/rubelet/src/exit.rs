@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     System,
     /// An image is not there, cannot be had, or is refused.
     Image,
+    /// A recording is damaged, or is none.
+    Recording,
 }
 
 impl From<Failure> for ExitCode {
@@ -23,6 +25,7 @@ impl From<Failure> for ExitCode {
             Failure::Usage => Self::from(2),
             Failure::Runtime => Self::from(3),
             Failure::Image => Self::from(4),
+            Failure::Recording => Self::from(5),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod cli;
 mod endpoint;
 mod exit;
+mod span;
 mod watch;
 
 use std::process::ExitCode;

@@ -15,6 +15,7 @@ use crate::records::Snapshot;
 
 /// What can happen to a PLEG.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Input {
     /// Time has passed.
     Tick,

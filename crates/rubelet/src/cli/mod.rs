@@ -1,6 +1,8 @@
 //! The command line: one file a command.
 
 mod image;
+mod record;
+mod replay;
 mod runtime;
 mod watch;
 
@@ -23,6 +25,10 @@ struct Cli {
 enum Command {
     /// Import, pull, list and remove the images of the embedded runtime
     Image(image::Args),
+    /// Record what a runtime does to its pods, to be replayed later; changes nothing
+    Record(record::Args),
+    /// Play a recording again: the same events, in the same order
+    Replay(replay::Args),
     /// Run the embedded container runtime alone, for crictl, a kubelet or another agent
     Runtime(runtime::Args),
     /// Show what happens to the pods of a runtime, as it happens; changes nothing
@@ -36,6 +42,8 @@ pub(crate) fn main() -> ExitCode {
     }
     match Cli::parse().command {
         Command::Image(args) => image::run(&args),
+        Command::Record(args) => record::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Runtime(args) => runtime::run(&args),
         Command::Watch(args) => watch::run(&args),
     }

@@ -120,6 +120,14 @@ impl Watch {
     }
 }
 
+/// An event, as a watch prints it.
+pub(crate) fn event_line(event: &PodEvent, format: Format) -> String {
+    match format {
+        Format::Text => lines::line(&Item::Event(event)),
+        Format::Json => json::line(&Item::Event(event)),
+    }
+}
+
 /// Ctrl-C, or a polite kill.
 pub(crate) async fn told_to_end() {
     let (Ok(mut interrupt), Ok(mut terminate)) =

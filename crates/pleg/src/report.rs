@@ -1,0 +1,100 @@
+//! Everything there is to know about a PLEG at one moment, for programs: the body of `/debug/pleg`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_model::PodUid;
+use serde::Serialize;
+
+use crate::clock::Stamp;
+use crate::core::Core;
+use crate::go_duration::as_seconds;
+use crate::health::Health;
+use crate::progress::{CallInFlight, CallReport, Stage};
+use crate::stream_facts::StreamFacts;
+
+/// The state of a PLEG.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Whether all is well, and if not, what hangs.
+    pub health: Health,
+    /// What the runtime announces.
+    pub stream: StreamReport,
+    /// From the end of one list of all pods to the start of the next, at present.
+    #[serde(rename = "relistPeriodSeconds", serialize_with = "as_seconds")]
+    pub relist_period: Duration,
+    /// How many pods are known.
+    pub pods: usize,
+    /// How many of them are being inspected.
+    pub inspections_in_flight: usize,
+    /// Every call that has not been answered, and what it is made for.
+    pub calls: Vec<StageReport>,
+}
+
+/// What is known of the event stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamReport {
+    /// Whether it is open.
+    pub open: bool,
+    /// Why it ended last, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_end: Option<Arc<str>>,
+    /// How often it was opened.
+    pub opened: u64,
+    /// How many announcements were heard.
+    pub heard: u64,
+    /// How many changes were found that had not been announced.
+    pub unannounced: u64,
+    /// How many things lived and were gone before anybody looked.
+    pub short_lives: u64,
+}
+
+/// A call, and what it is made for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageReport {
+    /// `list`, `look` or `inspect`.
+    pub stage: &'static str,
+    /// Of which pod; nothing for a list of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodUid>,
+    /// The call.
+    #[serde(flatten)]
+    pub call: CallReport,
+}
+
+impl Report {
+    pub(crate) fn new(core: &Core, calls: &[(Stage, CallInFlight)], now: Stamp) -> Self {
+        let stage = |(stage, call): &(Stage, CallInFlight)| {
+            let (stage, pod) = match stage {
+                Stage::List => ("list", None),
+                Stage::Look(pod) => ("look", Some(pod.clone())),
+                Stage::Inspect(pod) => ("inspect", Some(pod.clone())),
+            };
+            StageReport { stage, pod, call: call.report(now) }
+        };
+        Self {
+            health: core.health(calls, now),
+            stream: core.stream_facts().into(),
+            relist_period: core.period(),
+            pods: core.pod_count(),
+            inspections_in_flight: core.inspections_in_flight(),
+            calls: calls.iter().map(stage).collect(),
+        }
+    }
+}
+
+impl From<&StreamFacts> for StreamReport {
+    fn from(facts: &StreamFacts) -> Self {
+        Self {
+            open: facts.open_since.is_some(),
+            last_end: facts.last_end.as_ref().map(|(_, error)| error.to_string().into()),
+            opened: facts.opened,
+            heard: facts.heard,
+            unannounced: facts.unannounced,
+            short_lives: facts.short_lives,
+        }
+    }
+}

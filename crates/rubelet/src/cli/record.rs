@@ -1,0 +1,93 @@
+//! `rubelet record`: everything that a PLEG is told, into a file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use pleg::cri::CriObserver;
+use pleg::record::Recorder;
+use pleg::{Config, Metrics, Pleg, Subscription};
+
+use crate::endpoint::RuntimeArgs;
+use crate::exit::Failure;
+use crate::watch::told_to_end;
+
+/// The arguments of `rubelet record`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Only reads from the runtime. What pods run with (environment, annotations, mounts) is not \
+recorded. Ends with 0 when the time is over or on Ctrl-C; with 3 if the runtime cannot be reached at the start."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    runtime: RuntimeArgs,
+
+    /// The file to make; it must not be there yet
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+
+    /// How long to record, as in 60s or 5m [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::span::parse)]
+    time: Option<Duration>,
+}
+
+pub(super) fn run(args: &Args) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return super::fail(Failure::System, &error),
+    };
+    match runtime.block_on(record(args)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((failure, error)) => super::fail(failure, &error),
+    }
+}
+
+async fn record(args: &Args) -> Result<(), (Failure, String)> {
+    let found = tokio::select! {
+        () = told_to_end() => return Ok(()),
+        found = args.runtime.find() => found.map_err(|error| (error.failure(), error.to_string()))?,
+    };
+    let about = format!("{} at {}", found.runtime, found.client.endpoint());
+    let system = |error: pleg::record::RecordError| (Failure::System, error.to_string());
+    let recorder = Recorder::to_file(&args.output, &about).map_err(system)?;
+    let mut pleg = Pleg::new(CriObserver::new(found.client), Config::default(), Metrics::default());
+    pleg.record(Some(recorder));
+    let mut events = pleg.handle().subscribe();
+    pleg.start();
+    anstream::eprintln!("recording {about} into {}{}", args.output.display(), until(args.time));
+    let time_is_over = async {
+        match args.time {
+            Some(time) => tokio::time::sleep(time).await,
+            None => std::future::pending().await,
+        }
+    };
+    let count = async {
+        let mut count = 0_u64;
+        tokio::select! {
+            () = told_to_end() => {}
+            () = time_is_over => {}
+            () = count_events(&mut events, &mut count) => {}
+        }
+        count
+    };
+    let count = count.await;
+    pleg.stop().await;
+    if let Some(recorder) = pleg.record(None) {
+        recorder.finish().map_err(system)?;
+    }
+    anstream::eprintln!("{count} events; play them again with: rubelet replay {}", args.output.display());
+    Ok(())
+}
+
+async fn count_events(events: &mut Subscription, count: &mut u64) {
+    while let Some(event) = events.next().await {
+        *count += event.merged;
+    }
+}
+
+fn until(time: Option<Duration>) -> String {
+    match time {
+        Some(time) => format!(" for {}", pleg::GoDuration(time)),
+        None => "; Ctrl-C ends it".to_owned(),
+    }
+}

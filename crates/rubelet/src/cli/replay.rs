@@ -1,0 +1,129 @@
+//! `rubelet replay`: a recording, played again.
+
+use std::fs::File;
+use std::io::{self, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use pleg::Now;
+use pleg::record::{Damage, Played, Recording, Replay};
+
+use crate::exit::Failure;
+use crate::watch::{Filter, Format, event_line};
+
+/// The arguments of `rubelet replay`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Ends with 5 if the recording is damaged; what comes before the damage is played all the same."
+)]
+pub(super) struct Args {
+    /// A file made by `rubelet record`
+    file: PathBuf,
+
+    /// Stop at this moment: a time (2026-11-16T12:00:00Z), or so long after the start (90s)
+    #[arg(long, value_name = "TIME", value_parser = Until::parse)]
+    until: Option<Until>,
+
+    /// Only pods of these namespaces
+    #[arg(long, short, value_delimiter = ',')]
+    namespace: Vec<String>,
+
+    /// Only these pods, by name
+    #[arg(long, value_delimiter = ',')]
+    pod: Vec<String>,
+
+    /// Print the PLEG's health at the end, instead of the events
+    #[arg(long)]
+    health: bool,
+
+    /// Lines for people, or JSON: one object a line
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// When to stop.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    Moment(jiff::Timestamp),
+    After(Duration),
+}
+
+impl Until {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(moment) => Ok(Self::Moment(moment)),
+            Err(_) => crate::span::parse(text).map(Self::After).map_err(|_| {
+                format!("{text:?} is neither a time (2026-11-16T12:00:00Z) nor a length of time (90s)")
+            }),
+        }
+    }
+
+    fn is_before(self, now: Now, first: Now) -> bool {
+        match self {
+            Self::Moment(moment) => i128::from(now.wall.0) <= moment.as_nanosecond(),
+            Self::After(time) => first.stamp.until(now.stamp) <= time,
+        }
+    }
+}
+
+/// Why it ended early.
+enum Trouble {
+    File(io::Error),
+    Print(io::Error),
+    Damage(Damage),
+}
+
+pub(super) fn run(args: &Args) -> ExitCode {
+    match replay(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Trouble::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Trouble::Print(error)) => super::fail(Failure::System, &format!("cannot print: {error}")),
+        Err(Trouble::File(error)) => {
+            super::fail(Failure::Usage, &format!("cannot open {}: {error}", args.file.display()))
+        }
+        Err(Trouble::Damage(damage)) => {
+            super::fail(Failure::Recording, &format!("{}: {damage}", args.file.display()))
+        }
+    }
+}
+
+fn replay(args: &Args) -> Result<(), Trouble> {
+    let filter = Filter { namespaces: args.namespace.clone(), pods: args.pod.clone(), kinds: Vec::new() };
+    let file = File::open(&args.file).map_err(Trouble::File)?;
+    let mut replay = Replay::new(Recording::open(BufReader::new(file)).map_err(Trouble::Damage)?);
+    let mut out = io::BufWriter::new(anstream::stdout().lock());
+    let first = std::cell::Cell::new(None);
+    let is_wanted = |now: Now| {
+        let first = first.get().unwrap_or_else(|| {
+            first.set(Some(now));
+            now
+        });
+        args.until.is_none_or(|until| until.is_before(now, first))
+    };
+    let ended = loop {
+        match replay.next_while(is_wanted) {
+            Ok(Some(Played::Event(event))) if !args.health && filter.shows(&event) => {
+                writeln!(out, "{}", event_line(&event, args.output)).map_err(Trouble::Print)?;
+            }
+            Ok(Some(Played::Event(_))) => {}
+            Ok(Some(Played::Gap(inputs))) => {
+                out.flush().map_err(Trouble::Print)?;
+                anstream::eprintln!("here {inputs} inputs were not recorded, since the disk was too slow");
+            }
+            Ok(None) => break Ok(()),
+            Err(damage) => break Err(Trouble::Damage(damage)),
+        }
+    };
+    if args.health
+        && let Some(health) = replay.health()
+    {
+        let text = match args.output {
+            Format::Text => health.to_string(),
+            Format::Json => serde_json::to_string(&health).expect("health has no keys that are not text"),
+        };
+        writeln!(out, "{text}").map_err(Trouble::Print)?;
+    }
+    out.flush().map_err(Trouble::Print)?;
+    ended
+}
