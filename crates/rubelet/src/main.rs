@@ -1,8 +1,10 @@
 //! The `rubelet` binary: the command line, and nothing that a library could do.
 
 mod cli;
+mod doctor;
 mod endpoint;
 mod exit;
+mod runtime_kind;
 mod span;
 mod watch;
 

@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod doctor;
 mod image;
 mod record;
 mod replay;
@@ -23,6 +24,8 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Say what is wrong with a runtime, and what to do; changes nothing
+    Doctor(doctor::Args),
     /// Import, pull, list and remove the images of the embedded runtime
     Image(image::Args),
     /// Record what a runtime does to its pods, to be replayed later; changes nothing
@@ -41,6 +44,7 @@ pub(crate) fn main() -> ExitCode {
         return code;
     }
     match Cli::parse().command {
+        Command::Doctor(args) => doctor::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Replay(args) => replay::run(&args),

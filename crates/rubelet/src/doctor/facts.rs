@@ -1,0 +1,93 @@
+//! What was seen of a runtime.
+
+use std::time::Duration;
+
+use pleg::{Clock, Now, Report, StreamFacts};
+
+use super::readers::StoppedReader;
+use crate::runtime_kind::RuntimeKind;
+
+/// Everything that a diagnosis is made of.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Why nothing else is known.
+    pub(crate) unreachable: Option<String>,
+    /// Its name and version, as it calls itself.
+    pub(crate) runtime: String,
+    pub(crate) endpoint: String,
+    pub(crate) kind: RuntimeKind,
+    /// What it says of itself.
+    pub(crate) conditions: Result<Vec<Condition>, String>,
+    /// What its lists are like; nothing if they did not answer.
+    pub(crate) lists: Option<Lists>,
+    pub(crate) report: Option<Report>,
+    /// What its events are like; nothing if they were not followed.
+    pub(crate) stream: Option<StreamFacts>,
+    pub(crate) stopped_readers: Vec<StoppedReader>,
+    /// By how much more than it should the time of day has moved, in seconds.
+    pub(crate) clock_jump: f64,
+    /// Containers that were made later than now.
+    pub(crate) from_the_future: usize,
+    /// For how long it was looked at.
+    pub(crate) looked_for: Duration,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            unreachable: None,
+            runtime: String::new(),
+            endpoint: String::new(),
+            kind: RuntimeKind::Other,
+            conditions: Ok(Vec::new()),
+            lists: None,
+            report: None,
+            stream: None,
+            stopped_readers: Vec::new(),
+            clock_jump: 0.0,
+            from_the_future: 0,
+            looked_for: Duration::ZERO,
+        }
+    }
+}
+
+/// One thing that the runtime says of itself.
+#[derive(Debug)]
+pub(crate) struct Condition {
+    pub(crate) name: String,
+    pub(crate) is_met: bool,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lists {
+    pub(crate) took: Duration,
+    pub(crate) sandboxes: usize,
+    pub(crate) containers: usize,
+    pub(crate) running: usize,
+    pub(crate) exited: usize,
+    pub(crate) unreadable: usize,
+    pub(crate) largest_message: usize,
+}
+
+/// Two clocks at one moment.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    clock: Clock,
+    then: Now,
+}
+
+impl Clocks {
+    pub(super) fn read() -> Self {
+        let clock = Clock::start();
+        Self { then: clock.now(), clock }
+    }
+
+    /// By how much more than the time that has passed the time of day has moved, in seconds.
+    pub(super) fn jump(&self) -> f64 {
+        let now = self.clock.now();
+        let passed = self.then.stamp.until(now.stamp).as_secs_f64();
+        (now.wall.0 - self.then.wall.0) as f64 / 1e9 - passed
+    }
+}

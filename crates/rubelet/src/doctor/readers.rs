@@ -1,0 +1,199 @@
+//! Processes that hold a connection to the runtime and stand still.
+//!
+//! Which process is at the other end of a unix socket, only the kernel's socket diagnosis tells: of every socket its
+//! name, if it has one, and the number of its peer. Those whose name is the runtime's are its own ends of connections;
+//! their peers are the other ends, and processes have them open under `/proc/PID/fd`.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+
+/// A process that was stopped (by Ctrl-Z, SIGSTOP or a debugger) while it is connected to the runtime.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoppedReader {
+    pub(crate) pid: u32,
+    pub(crate) command: String,
+}
+
+/// Those of this machine that we may see.
+pub(super) fn stopped(runtime: &Path) -> Vec<StoppedReader> {
+    let Ok(peers) = peers_of(runtime) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let stopped = |pid: u32| {
+        let folder = Path::new("/proc").join(pid.to_string());
+        let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+        if !is_stopped(&stat) || !has_one_of(&folder, &peers) {
+            return None;
+        }
+        let command = std::fs::read(folder.join("cmdline")).ok()?;
+        let command = String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned();
+        Some(StoppedReader { pid, command })
+    };
+    pids.filter_map(stopped).collect()
+}
+
+/// The state stands behind the name, which may itself hold blanks and parentheses.
+fn is_stopped(stat: &str) -> bool {
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+}
+
+/// Whether a process has one of these sockets open.
+fn has_one_of(process: &Path, sockets: &BTreeSet<u32>) -> bool {
+    let Ok(files) = std::fs::read_dir(process.join("fd")) else { return false };
+    files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok()).any(|target| {
+        let number =
+            target.to_str().and_then(|name| name.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+        number.is_some_and(|number: u32| sockets.contains(&number))
+    })
+}
+
+/// `SOCK_DIAG_BY_FAMILY`, the kind of request and answer; and the kinds that end answers.
+const BY_FAMILY: u16 = 20;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+/// `NLM_F_REQUEST | NLM_F_DUMP`: all of them.
+const ALL: u16 = 0x0301;
+/// `UDIAG_SHOW_NAME | UDIAG_SHOW_PEER`.
+const NAME_AND_PEER: u32 = 0x5;
+const NAME: u16 = 0;
+const PEER: u16 = 2;
+/// The lengths of the header of a message, and of what stands before the attributes of a socket.
+const HEADER: usize = 16;
+const SOCKET: usize = 16;
+
+/// The numbers of the sockets that are connected to this one.
+fn peers_of(path: &Path) -> io::Result<BTreeSet<u32>> {
+    let kernel = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        Some(netlink::SOCK_DIAG),
+    )?;
+    rustix::net::send(&kernel, &request(), SendFlags::empty())?;
+    let mut peers = BTreeSet::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let (length, _) = rustix::net::recv(&kernel, &mut buffer[..], RecvFlags::empty())?;
+        if length == 0 || !read_answer(&buffer[..length], path, &mut peers) {
+            return Ok(peers);
+        }
+    }
+}
+
+fn request() -> Vec<u8> {
+    let mut message = Vec::new();
+    message.extend(40_u32.to_ne_bytes());
+    message.extend(BY_FAMILY.to_ne_bytes());
+    message.extend(ALL.to_ne_bytes());
+    message.extend([0; 8]);
+    // The family is that of unix sockets; then protocol and padding, states (any), number (any), what to show, cookie.
+    message.extend([1, 0, 0, 0]);
+    message.extend(u32::MAX.to_ne_bytes());
+    message.extend(0_u32.to_ne_bytes());
+    message.extend(NAME_AND_PEER.to_ne_bytes());
+    message.extend([0; 8]);
+    message
+}
+
+/// Takes the peers of the sockets with this name; false if nothing follows.
+fn read_answer(mut answer: &[u8], path: &Path, peers: &mut BTreeSet<u32>) -> bool {
+    while let (Some(length), Some(kind)) = (number(answer, 0), short(answer, 4)) {
+        let length = length as usize;
+        if kind == DONE || kind == ERROR || length < HEADER || length > answer.len() {
+            return false;
+        }
+        if let Some(attributes) = answer.get(HEADER + SOCKET..length)
+            && kind == BY_FAMILY
+        {
+            peers.extend(peer_if_named(attributes, path));
+        }
+        answer = answer.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    true
+}
+
+fn peer_if_named(mut attributes: &[u8], path: &Path) -> Option<u32> {
+    let (mut is_named, mut peer) = (false, None);
+    while let (Some(length), Some(kind)) = (short(attributes, 0), short(attributes, 2)) {
+        let value = attributes.get(4..usize::from(length))?;
+        match kind {
+            NAME => {
+                is_named = value.strip_suffix(&[0]).unwrap_or(value) == path.as_os_str().as_encoded_bytes()
+            }
+            PEER => peer = number(value, 0),
+            _ => {}
+        }
+        attributes = attributes.get(usize::from(length).next_multiple_of(4)..).unwrap_or_default();
+    }
+    peer.filter(|_| is_named)
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn short(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn the_state_is_found_whatever_the_name() {
+        assert!(is_stopped("12 (crictl) T 1 12"));
+        assert!(is_stopped("12 (a) b) t 1"));
+        assert!(!is_stopped("12 (T ) S 1"));
+        assert!(!is_stopped(""));
+    }
+
+    /// A process that holds the other end of a connection is found once it is stopped.
+    #[test]
+    fn a_stopped_process_is_found_by_its_connection() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).expect("bound");
+        let ours = UnixStream::connect(&path).expect("connected");
+        let _theirs = listener.accept().expect("accepted");
+        let inode = std::fs::metadata(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&ours)))
+            .expect("open")
+            .ino();
+        assert!(peers_of(&path).expect("told").contains(&u32::try_from(inode).expect("small")));
+
+        let mut child = Command::new("sleep")
+            .arg("600")
+            .stdin(Stdio::from(std::os::fd::OwnedFd::from(ours)))
+            .spawn()
+            .expect("it runs");
+        assert_eq!(stopped(&path), [], "it is not stopped");
+        let pid = child.id().to_string();
+        Command::new("kill").args(["-STOP", &pid]).status().expect("kill runs");
+        let stat = format!("/proc/{pid}/stat");
+        while !is_stopped(&std::fs::read_to_string(&stat).expect("it lives")) {
+            std::thread::yield_now();
+        }
+        let found = stopped(&path);
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        assert_eq!(found, [StoppedReader { pid: child.id(), command: "sleep 600".to_owned() }]);
+        assert_eq!(stopped(&folder.path().join("other")), []);
+    }
+
+    #[test]
+    fn nonsense_from_the_kernel_upsets_nobody() {
+        for length in 0..40 {
+            let mut peers = BTreeSet::new();
+            read_answer(&vec![0xff; length], Path::new("/x"), &mut peers);
+            read_answer(&vec![0x14; length], Path::new("/x"), &mut peers);
+            assert!(peers.is_empty());
+        }
+    }
+}

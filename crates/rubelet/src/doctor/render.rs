@@ -1,0 +1,67 @@
+//! A diagnosis, in words or as JSON.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use super::{Facts, Finding, Severity};
+
+/// For people.
+pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
+    let mut text = String::new();
+    if facts.unreachable.is_none() {
+        let _ = writeln!(text, "{} at {}", facts.runtime, facts.endpoint);
+        if let (Some(lists), Some(report)) = (&facts.lists, &facts.report) {
+            let _ = writeln!(
+                text,
+                "{} pods, {} containers, {} running; events {}",
+                report.pods,
+                lists.containers,
+                lists.running,
+                match &facts.stream {
+                    Some(stream) if stream.open_since.is_some() => "are followed",
+                    Some(_) => "are not there",
+                    None => "were not read",
+                }
+            );
+        }
+    }
+    for finding in findings {
+        let (word, style) = match finding.severity {
+            Severity::Problem => ("problem", AnsiColor::Red.on_default().bold()),
+            Severity::Warning => ("warning", AnsiColor::Yellow.on_default().bold()),
+            Severity::Note => ("note", Style::new().bold()),
+        };
+        let _ = write!(text, "\n{style}{word}:{style:#} {}\n", finding.what);
+        let _ = writeln!(text, "  seen: {}", finding.evidence.replace('\n', "\n        "));
+        let _ = writeln!(text, "  do:   {}", finding.advice);
+    }
+    if findings.iter().all(|finding| finding.severity == Severity::Note) {
+        let green = AnsiColor::Green.on_default().bold();
+        let _ = write!(text, "\n{green}nothing is wrong{green:#}\n");
+    }
+    text
+}
+
+/// For programs.
+pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Diagnosis<'a> {
+        runtime: &'a str,
+        endpoint: &'a str,
+        healthy: bool,
+        findings: &'a [Finding],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pleg: Option<&'a pleg::Report>,
+    }
+    let diagnosis = Diagnosis {
+        runtime: &facts.runtime,
+        endpoint: &facts.endpoint,
+        healthy: findings.iter().all(|finding| finding.severity < Severity::Problem),
+        findings,
+        pleg: facts.report.as_ref(),
+    };
+    serde_json::to_string_pretty(&diagnosis).expect("a diagnosis has no keys that are not text")
+}

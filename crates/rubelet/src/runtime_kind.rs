@@ -1,0 +1,56 @@
+//! What is known of a runtime from its name and version.
+
+/// The runtimes whose habits differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RuntimeKind {
+    Containerd { major: u32, minor: u32 },
+    CriO { major: u32, minor: u32 },
+    Other,
+}
+
+impl RuntimeKind {
+    /// By what it calls itself, name and version.
+    pub(crate) fn of(runtime: &str) -> Self {
+        let Some((name, version)) = runtime.split_once(' ') else { return Self::Other };
+        let mut numbers = version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());
+        let mut number = || numbers.next().and_then(|number| number.parse().ok());
+        match (name, number(), number()) {
+            ("containerd", Some(major), Some(minor)) => Self::Containerd { major, minor },
+            ("cri-o", Some(major), Some(minor)) => Self::CriO { major, minor },
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether two readers of its events take them away from each other.
+    pub(crate) fn hands_each_event_to_one_reader(self) -> bool {
+        matches!(self, Self::Containerd { major: 1, minor: 7 } | Self::CriO { major: 1, minor: 26 | 27 })
+    }
+
+    /// Whether it stands still when a reader of its events does.
+    pub(crate) fn waits_for_slow_readers(self) -> bool {
+        matches!(self, Self::Containerd { major: 2.., .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runtimes_are_known_by_what_they_call_themselves() {
+        for (runtime, kind) in [
+            ("containerd v1.7.34", RuntimeKind::Containerd { major: 1, minor: 7 }),
+            ("containerd 2.3.4+unknown", RuntimeKind::Containerd { major: 2, minor: 3 }),
+            ("containerd 1.6.39~ds1", RuntimeKind::Containerd { major: 1, minor: 6 }),
+            ("cri-o 1.27.0", RuntimeKind::CriO { major: 1, minor: 27 }),
+            ("rubelet 0.1.0", RuntimeKind::Other),
+            ("containerd", RuntimeKind::Other),
+            ("containerd unknown", RuntimeKind::Other),
+        ] {
+            assert_eq!(RuntimeKind::of(runtime), kind, "{runtime}");
+        }
+        assert!(RuntimeKind::of("containerd v1.7.1").hands_each_event_to_one_reader());
+        assert!(!RuntimeKind::of("containerd v2.0.0").hands_each_event_to_one_reader());
+        assert!(RuntimeKind::of("containerd v2.0.0").waits_for_slow_readers());
+    }
+}

@@ -1,0 +1,102 @@
+//! `rubelet record` and `rubelet replay`, as programs.
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use rubelet_runtime::synthetic::{Exit, Op, PodSpec, Profile, SyntheticRuntime};
+use serde_json::Value;
+use tokio::process::Command;
+
+/// Long, since it only matters when something does not happen.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn rubelet(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rubelet"));
+    command.args(args).env_remove("CONTAINER_RUNTIME_ENDPOINT").stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+async fn run(args: &[&str]) -> Output {
+    tokio::time::timeout(PATIENCE, rubelet(args).output()).await.expect("it ends").expect("it runs")
+}
+
+async fn until_recorded(file: &Path, text: &str) {
+    let waiting = async {
+        while !std::fs::read_to_string(file).is_ok_and(|recorded| recorded.contains(text)) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{text} is never recorded"));
+}
+
+/// Records a run in which calls fail, events get lost, and a container exits with 42.
+async fn record(file: &Path) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(folder.path().join("s")).await.expect("served");
+    let pods: Vec<_> = runtime.world(|world| {
+        ["web", "db"].map(|name| world.add_pod(PodSpec::new("shop", name).container("main"))).into()
+    });
+    runtime.faults().on(Op::ContainerStatus).probability(0.3).error(tonic::Code::Internal, "not today");
+    let endpoint = runtime.endpoint();
+    let path = file.display().to_string();
+    let mut child =
+        rubelet(&["record", "-o", &path, "--runtime-endpoint", &endpoint]).spawn().expect("it starts");
+    until_recorded(file, "inspected").await;
+    runtime.world(|world| world.exit(&pods[0].containers[0], Exit::code(42)));
+    until_recorded(file, "\"exit_code\":42").await;
+    runtime.faults().clear();
+    runtime.world(|world| world.remove(&pods[0].containers[0]));
+    let pid = child.id().expect("it runs").to_string();
+    let status = std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
+    assert!(status.success());
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").expect("it ran");
+    assert!(ended.success());
+}
+
+fn events(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_played_the_same_every_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("incident");
+    record(&file).await;
+    let path = file.display().to_string();
+
+    let first = run(&["replay", "-o", "json", &path]).await;
+    assert_eq!(first.status.code(), Some(0));
+    let heard = events(&first);
+    assert!(
+        heard.iter().any(|event| event["event"] == "ContainerDied" && event["exitCode"] == 42),
+        "{heard:#?}"
+    );
+    for _ in 0..3 {
+        assert_eq!(run(&["replay", "-o", "json", &path]).await.stdout, first.stdout);
+    }
+
+    let of_db = events(&run(&["replay", "-o", "json", "--pod", "db", &path]).await);
+    assert!(!of_db.is_empty() && of_db.iter().all(|event| event["pod"] == "db"));
+    let at_start = run(&["replay", "-o", "json", "--until", "0s", &path]).await;
+    assert_eq!((at_start.status.code(), events(&at_start).len()), (Some(0), 0));
+    let health = run(&["replay", "--health", "-o", "json", &path]).await;
+    assert_eq!(events(&health)[0]["healthy"], true);
+
+    // It is not written over, and damage is told with its place.
+    let again = run(&["record", "-o", &path, "--for", "1s", "--runtime-endpoint", "/nowhere.sock"]).await;
+    assert_eq!(again.status.code(), Some(3));
+    let mut bytes = std::fs::read(&file).expect("read");
+    bytes.truncate(bytes.len() - 5);
+    std::fs::write(&file, &bytes).expect("written");
+    let cut = run(&["replay", "-o", "json", &path]).await;
+    assert_eq!(cut.status.code(), Some(5));
+    assert_eq!(cut.stdout, first.stdout, "all that is there is played");
+    assert!(String::from_utf8_lossy(&cut.stderr).contains("is cut off at byte "), "{cut:?}");
+    std::fs::write(&file, "hello").expect("written");
+    let none = run(&["replay", &path]).await;
+    assert_eq!(none.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("this is not a recording"), "{none:?}");
+    assert_eq!(run(&["replay", "/nowhere"]).await.status.code(), Some(2));
+}
