@@ -19,8 +19,8 @@ pub const BUSYBOX: &str = "localhost/busybox:1";
 /// A shell is the only part of busybox that can catch a signal; as process 1 it would otherwise ignore it.
 const WAIT_FOR_TERM: &str = "trap 'exit 0' TERM INT; sleep 2147483647 & wait";
 
-/// Both images in one docker archive, as `docker save` writes it.
-pub(crate) fn archive() -> Result<&'static [u8], Error> {
+/// [`PAUSE`] and [`BUSYBOX`] in one docker archive, as `docker save` writes it.
+pub fn archive() -> Result<&'static [u8], Error> {
     static ARCHIVE: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(made) = ARCHIVE.get() {
         return Ok(made);

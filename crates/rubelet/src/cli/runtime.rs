@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         cni_bin_dirs: args.cni_bin_dir.clone(),
         ..Options::default()
     };
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    log_to_stderr();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(Failure::System, &error),
@@ -42,6 +42,15 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(Failure::System, &error),
     }
+}
+
+/// Coloured on a terminal only; `RUST_LOG` says how much.
+fn log_to_stderr() {
+    let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_default_directive(tracing_subscriber::filter::LevelFilter::INFO.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colour).with_env_filter(filter).init();
 }
 
 /// Ready when somebody wants us to end. Containers go on.

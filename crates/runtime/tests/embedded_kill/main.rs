@@ -18,18 +18,18 @@ use cri::Cri;
 use random::Random;
 use rubelet_cri::v1::{self, ContainerState};
 use rubelet_testbed::wait;
-use subject::Embedded;
+use subject::embedded;
 
 /// Pods that come and go at the same time.
 const WORKERS: u64 = 4;
 
 #[test]
 fn the_runtime_can_be_killed_at_any_moment() {
-    let Some(mut runtime) = Embedded::start("kill", None) else { return };
+    let Some(mut runtime) = embedded("kill", None) else { return };
     let kills = number("RUBELET_KILLS").unwrap_or(8);
     let seed = number("RUBELET_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("RUBELET_KILLS={kills} RUBELET_SEED={seed}");
-    let cri = Cri::new(runtime.socket(), "host", &runtime.cgroup(), runtime.dir());
+    let cri = Cri::new(&runtime.socket(), "host", &runtime.cgroup(), runtime.dir());
     let tokio =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");
 
@@ -69,7 +69,7 @@ fn the_runtime_can_be_killed_at_any_moment() {
     });
     assert_eq!(entries(&runtime.data().join("containers")), Vec::<String>::new());
     assert_eq!(entries(&runtime.data().join("sandboxes")), Vec::<String>::new());
-    assert_eq!(runtime.mounts(), Vec::<String>::new());
+    assert_eq!(runtime.mounts(), Vec::<PathBuf>::new());
     let shims = wait::until(Duration::from_secs(20), || runtime.shims().is_empty().then_some(()));
     assert!(shims.is_some(), "shims are left: {:?}", runtime.shims());
     assert_eq!(runtime.groups(), Vec::<PathBuf>::new());
