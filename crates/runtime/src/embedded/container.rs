@@ -115,7 +115,7 @@ impl Runtime {
             tty: config.tty,
             cgroup: cgroup.clone(),
             own_pid_namespace: namespaces.pid == Namespace::New,
-            rootfs: plan,
+            rootfs: rootfs::with_mounts(plan, &spec, self.layout.root()),
             shared_mounts,
             payload: Payload::Program,
         };

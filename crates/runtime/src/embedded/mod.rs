@@ -32,6 +32,7 @@ mod record;
 mod recover;
 mod registry;
 mod rootfs;
+mod rootless;
 mod runtime;
 mod server;
 pub mod shim;
@@ -46,5 +47,6 @@ mod user;
 mod view;
 
 pub use error::Error;
+pub use rootless::Root;
 pub use runtime::Options;
 pub use server::serve;

@@ -32,6 +32,8 @@ pub const SHIM: &str = "shim";
 pub const CREATE: &str = "shim-create";
 /// Hidden subcommand: run a command in the container of the current folder, for the runtime.
 pub const EXEC: &str = "shim-exec";
+/// Hidden subcommand: hold a user namespace, for a runtime of somebody who is not root.
+pub(crate) const HOLDER: &str = "namespace-holder";
 
 /// Runs one of the hidden subcommands, if the arguments name one.
 ///
@@ -43,6 +45,7 @@ pub fn intercept() -> Option<ExitCode> {
         SHIM => serve::main(),
         CREATE => create::main(args.next().as_deref()),
         EXEC => exec::main(),
+        HOLDER => super::rootless::holder::main(),
         _ => return None,
     };
     Some(match outcome {

@@ -7,19 +7,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, unshare};
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change, mount_remount,
-};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
 
 use super::settings::{RootfsPlan, Settings};
 use crate::embedded::error::{Error, Result};
 use crate::embedded::mountinfo;
+use crate::image;
+use crate::image::rootfs::{Rootfs, RootfsError};
 
 /// Where the root is mounted, in the container's folder.
 pub(crate) const ROOTFS: &str = "rootfs";
 /// The writable layer.
 pub(crate) const UPPER: &str = "upper";
-const SCRATCH: &str = "scratch";
+/// What a container of the built-in image writes to its private folders.
+pub(crate) const SCRATCH: &str = "scratch";
 
 /// Enters a mount namespace of its own and puts the root file system together there.
 pub(super) fn enter(settings: &Settings) -> Result<()> {
@@ -33,12 +34,11 @@ pub(super) fn enter(settings: &Settings) -> Result<()> {
         change(Path::new("/"), MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     }
     match &settings.rootfs {
-        RootfsPlan::Host => host(&folder),
+        RootfsPlan::Host(options) => mounted(image::rootfs::mount_host(&folder, options)),
         RootfsPlan::Layers(layers) => {
             // Lowest first there, topmost first here.
             let layers: Vec<PathBuf> = layers.iter().rev().cloned().collect();
-            let mounted = crate::image::rootfs::mount_layers(&layers, &folder);
-            mounted.map(drop).map_err(|error| Error::State(error.to_string()))
+            mounted(image::rootfs::mount_layers(&layers, &folder))
         }
         RootfsPlan::Empty => {
             make_dirs(&[ROOTFS])?;
@@ -47,33 +47,8 @@ pub(super) fn enter(settings: &Settings) -> Result<()> {
     }
 }
 
-/// The host's root with a scratch layer on top, so that mount points can be made where the host has none.
-fn host(folder: &Path) -> Result<()> {
-    make_dirs(&[ROOTFS, SCRATCH])?;
-    tmpfs(Path::new(SCRATCH), "mode=755,size=16m")?;
-    make_dirs(&["scratch/upper", "scratch/work"])?;
-    let options = Some(c"lowerdir=/,upperdir=scratch/upper,workdir=scratch/work");
-    if mount("overlay", ROOTFS, "overlay", MountFlags::empty(), options).is_err() {
-        // Some file systems cannot be a layer. A plain view works too; only mount points must then exist.
-        mount_bind("/", ROOTFS).map_err(|errno| Error::io("bind the host's root", errno))?;
-    }
-    let text = fs::read_to_string("/proc/self/mountinfo")
-        .map_err(|error| Error::io("read the mount table", error))?;
-    for source in mountinfo::host_volumes(&mountinfo::parse(&text), folder) {
-        let inside = Path::new(ROOTFS).join(source.strip_prefix("/").unwrap_or(&source));
-        // A mount that cannot be shown is like one that is not there: the image promises the host's root, no more.
-        if inside.exists() && mount_bind(&source, &inside).is_ok() {
-            remount_readonly(&inside)?;
-        }
-    }
-    // Other containers' files are nobody's business. The data folder is two above a container's.
-    if let Some(data) = folder.parent().and_then(Path::parent) {
-        let inside = Path::new(ROOTFS).join(data.strip_prefix("/").unwrap_or(data));
-        if inside.is_dir() {
-            tmpfs(&inside, "mode=700,size=4k")?;
-        }
-    }
-    Ok(())
+fn mounted(outcome: std::result::Result<Rootfs, RootfsError>) -> Result<()> {
+    outcome.map(drop).map_err(|error| Error::State(error.to_string()))
 }
 
 fn tmpfs(target: &Path, options: &str) -> Result<()> {
@@ -82,11 +57,6 @@ fn tmpfs(target: &Path, options: &str) -> Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", target, "tmpfs", flags, Some(options.as_c_str()))
         .map_err(|errno| Error::io(format!("mount a tmpfs at {}", target.display()), errno))
-}
-
-fn remount_readonly(target: &Path) -> Result<()> {
-    mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "")
-        .map_err(|errno| Error::io(format!("make {} read-only", target.display()), errno))
 }
 
 fn change(target: &Path, flags: MountPropagationFlags) -> Result<()> {

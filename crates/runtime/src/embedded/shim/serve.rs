@@ -273,7 +273,7 @@ impl Shim {
             let _ = client.socket.write_all(Report::Started { pid, at }.line().as_bytes());
         }
         // From here on there is nothing to do but wait.
-        process::give_back_code_pages();
+        process::give_back_file_pages();
     }
 
     fn fail(&mut self, message: String) {

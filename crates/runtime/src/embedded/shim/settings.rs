@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::rootfs;
+
 /// File name in the container's folder.
 pub(crate) const FILE: &str = "shim.json";
 
@@ -34,8 +36,8 @@ pub(crate) struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RootfsPlan {
-    /// The host's root, with a scratch layer for mount points.
-    Host,
+    /// The host's root, with these mount points.
+    Host(rootfs::Options),
     /// Layers, topmost first, with a writable layer in the container's folder.
     Layers(Vec<PathBuf>),
     /// Nothing at all.

@@ -15,11 +15,6 @@ pub(super) struct Mounts {
 
 pub(super) fn all(input: &Input<'_>) -> Result<Mounts> {
     let mut list = system(input);
-    if input.host_image {
-        for (path, mode) in [("/tmp", "mode=1777"), ("/run", "mode=755"), ("/var/tmp", "mode=1777")] {
-            list.push(mount(path, "tmpfs", "tmpfs", &["nosuid", "nodev", mode]));
-        }
-    }
     list.extend(files(input));
     list.extend(volumes(input)?);
     Ok(Mounts { list, spread_back: super::spreads_back(input.config) })
