@@ -3,6 +3,7 @@
 mod cli;
 mod endpoint;
 mod exit;
+mod home;
 mod watch;
 
 use std::process::ExitCode;

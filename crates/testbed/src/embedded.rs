@@ -155,6 +155,18 @@ impl Embedded {
         }
     }
 
+    /// Stops it as a service manager would, and waits for its end. Containers live on.
+    ///
+    /// # Panics
+    /// If it does not end.
+    pub fn stop(&mut self) {
+        if let Some(process) = &mut self.process {
+            let _ = rustix::process::kill_process(Pid::from_child(process), Signal::TERM);
+            wait::until(LIMIT, || process.try_wait().ok().flatten()).expect("the runtime ends");
+            self.process = None;
+        }
+    }
+
     /// Its process id while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Child::id)

@@ -3,3 +3,4 @@
 mod crictl;
 mod log;
 mod program;
+mod rootless;

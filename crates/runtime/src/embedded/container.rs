@@ -7,7 +7,9 @@ use std::time::Duration;
 use prost::Message as _;
 use rubelet_cri::v1::{self, ContainerEventType};
 
+use super::cgroup::Cgroups;
 use super::error::{Error, Result};
+use super::facts::Facts;
 use super::record::ContainerRecord;
 use super::registry::{Container, Sandbox, container_name};
 use super::runtime::{Runtime, blocking};
@@ -76,7 +78,7 @@ impl Runtime {
         // From here on the image's layers stay, whatever happens to the image.
         self.images.lease(id, &image).map_err(|error| Error::Image(error.to_string()))?;
         let plan = rootfs::plan(&self.images, &image);
-        let user = find_user(&config, &image, &plan)?;
+        let user = find_user(&config, &image, &plan, &self.facts)?;
         let cgroup = if sandbox.record.read().cgroup.is_empty() {
             String::new()
         } else {
@@ -161,6 +163,10 @@ impl Runtime {
         let held = |own: bool, name: &str| if own { Namespace::Join(ns.join(name)) } else { Namespace::Host };
         const FIELD: &str = "linux.security_context.namespace_options.pid";
         let pid = match options.pid() {
+            v1::NamespaceMode::Node if self.facts.cgroups == Cgroups::None => {
+                let problem = "without control groups nobody could find what a container leaves among the host's processes";
+                return Err(Error::unsupported(FIELD, problem));
+            }
             v1::NamespaceMode::Node => Namespace::Host,
             v1::NamespaceMode::Container => Namespace::New,
             v1::NamespaceMode::Pod => match record.pause {
@@ -349,7 +355,12 @@ fn image_error(error: &crate::image::StoreError, wanted: &str) -> Error {
     }
 }
 
-fn find_user(config: &v1::ContainerConfig, image: &Image, plan: &RootfsPlan) -> Result<user::User> {
+fn find_user(
+    config: &v1::ContainerConfig,
+    image: &Image,
+    plan: &RootfsPlan,
+    facts: &Facts,
+) -> Result<user::User> {
     let context = config.linux.as_ref().and_then(|linux| linux.security_context.clone()).unwrap_or_default();
     let wanted = Wanted {
         run_as_user: context.run_as_user.as_ref().map(|value| value.value),
@@ -361,7 +372,7 @@ fn find_user(config: &v1::ContainerConfig, image: &Image, plan: &RootfsPlan) -> 
     };
     let passwd = rootfs::read(plan, "/etc/passwd")?.unwrap_or_default();
     let group = rootfs::read(plan, "/etc/group")?.unwrap_or_default();
-    user::resolve(&wanted, &passwd, &group)
+    user::admit(user::resolve(&wanted, &passwd, &group)?, &wanted, facts)
 }
 
 /// As others do: a volume's source that is not there becomes an empty folder.

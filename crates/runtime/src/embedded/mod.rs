@@ -47,6 +47,6 @@ mod user;
 mod view;
 
 pub use error::Error;
-pub use rootless::Root;
+pub use rootless::{Root, is_root};
 pub use runtime::Options;
 pub use server::serve;

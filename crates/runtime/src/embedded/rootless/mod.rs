@@ -31,6 +31,12 @@ pub struct Root {
     holder: Option<OwnedFd>,
 }
 
+/// Whether this process is root already, the machine's or that of a user namespace.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 impl Root {
     /// Makes this process root, if it is not: of a user namespace that belongs to the data folder.
     ///
@@ -41,11 +47,12 @@ impl Root {
     ///
     /// If the kernel allows this user no user namespaces: the error says what would help.
     pub fn become_root(options: &mut Options) -> Result<Self, Error> {
-        for path in [&mut options.socket, &mut options.data_dir].into_iter().chain(&mut options.cni_conf_dir) {
+        for path in [&mut options.socket, &mut options.data_dir].into_iter().chain(&mut options.cni_conf_dir)
+        {
             *path = std::path::absolute(&*path)
                 .map_err(|error| Error::io(format!("find {}", path.display()), error))?;
         }
-        if rustix::process::geteuid().is_root() {
+        if is_root() {
             return Ok(Self { holder: None });
         }
         store::make_dir(&options.data_dir)?;
@@ -53,7 +60,7 @@ impl Root {
         let record = options.data_dir.join(RECORD);
         let holder = match living(&record)? {
             Some(holder) => holder,
-            None => start(&record, &options.shim)?,
+            None => start(&options.data_dir, &record, &options.shim)?,
         };
         setns(&holder, CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
             .map_err(|errno| Error::io("join the user namespace of the data folder", errno))?;
@@ -99,11 +106,12 @@ fn start_time(pid: i32) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-fn start(record: &Path, program: &Path) -> Result<OwnedFd> {
+fn start(data_dir: &Path, record: &Path, program: &Path) -> Result<OwnedFd> {
     let mut child = Command::new(program)
         .arg(super::shim::HOLDER)
         .env_clear()
-        .current_dir("/")
+        // So that one can see whose it is.
+        .current_dir(data_dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -134,7 +142,9 @@ fn furnish(pid: i32, mut stdin: ChildStdin, stdout: ChildStdout) -> Result<()> {
     match holder::Report::parse(line.trim_end()) {
         Some(holder::Report::Ready) => {}
         Some(holder::Report::Refused(errno)) => return Err(refused(errno)),
-        None => return Err(Error::Internal("the holder of the user namespace ended without a word".to_owned())),
+        None => {
+            return Err(Error::Internal("the holder of the user namespace ended without a word".to_owned()));
+        }
     }
     map_ids(pid)?;
     let _ = stdin.write_all(b"\n");
@@ -192,7 +202,9 @@ fn refused(errno: i32) -> Error {
 fn advice(most: Option<u64>, debian: Option<u64>, apparmor: Option<u64>) -> &'static str {
     match (most, debian, apparmor) {
         (Some(0), _, _) => "run it as root, or allow user namespaces: sysctl user.max_user_namespaces=10000",
-        (_, Some(0), _) => "run it as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1",
+        (_, Some(0), _) => {
+            "run it as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1"
+        }
         (_, _, Some(1..)) => {
             "run it as root, or allow user namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
         }

@@ -3,7 +3,6 @@
 //! The container is made a sibling of the helper, so it is the shim's child from its first moment.
 
 use std::io::Write as _;
-use std::path::Path;
 
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::error::LibcontainerError;
@@ -12,9 +11,9 @@ use libcontainer::syscall::syscall::SyscallType;
 use super::mount_ns;
 use super::payload::Launch;
 use super::protocol::Progress;
-use super::settings::{self, Settings};
+use super::settings::Settings;
 use crate::embedded::error::{Error, Result};
-use crate::embedded::{process, store};
+use crate::embedded::process;
 
 /// Folder of the container library's own state, in the container's folder.
 pub(crate) const STATE: &str = "state";
@@ -37,8 +36,8 @@ pub(super) fn main(fd: Option<&str>) -> Result<()> {
 
 fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     let bundle = std::env::current_dir().map_err(|error| Error::io("find the container's folder", error))?;
-    let settings: Settings = store::read_json(Path::new(settings::FILE))?
-        .ok_or_else(|| Error::Internal("the container's folder has no settings".to_owned()))?;
+    let settings = Settings::read()?;
+    forget_groups();
     mount_ns::enter(&settings)?;
 
     let (verdict, failure) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
@@ -61,6 +60,12 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     let mut message = String::new();
     let _ = std::io::Read::read_to_string(&mut std::fs::File::from(verdict), &mut message);
     if message.is_empty() { Ok(()) } else { Err(Error::State(message)) }
+}
+
+/// A container has the groups that were asked for; the library would leave it ours if these are none. Where the kernel
+/// does not allow this (a user namespace of one user), they are that user's and stay.
+pub(super) fn forget_groups() {
+    let _ = rustix::thread::set_thread_groups(&[]);
 }
 
 /// The container library nests its errors; people need the innermost ones too.

@@ -24,7 +24,7 @@ pub(crate) const SCRATCH: &str = "scratch";
 
 /// Enters a mount namespace of its own and puts the root file system together there.
 pub(super) fn enter(settings: &Settings) -> Result<()> {
-    unshare(CloneFlags::CLONE_NEWNS).map_err(|errno| Error::io("leave the host's mount namespace", errno))?;
+    leave()?;
     let folder = std::env::current_dir().map_err(|error| Error::io("find the container's folder", error))?;
     if settings.shared_mounts {
         // Volumes that spread back must stay peers of the host's mounts; only the folder that we mount into must not.
@@ -32,6 +32,9 @@ pub(super) fn enter(settings: &Settings) -> Result<()> {
         change(&containing_mount(&folder)?, MountPropagationFlags::PRIVATE)?;
     } else {
         change(Path::new("/"), MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+    }
+    if settings.cgroup.is_empty() {
+        stand_in_for_cgroups()?;
     }
     match &settings.rootfs {
         RootfsPlan::Host(options) => mounted(image::rootfs::mount_host(&folder, options)),
@@ -45,6 +48,31 @@ pub(super) fn enter(settings: &Settings) -> Result<()> {
             tmpfs(Path::new(ROOTFS), "mode=755,size=64k")
         }
     }
+}
+
+/// For a helper that joins a container: as [`enter`], but without a root to make.
+pub(super) fn enter_without_root(settings: &Settings) -> Result<()> {
+    if settings.cgroup.is_empty() {
+        leave()?;
+        change(Path::new("/"), MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+        stand_in_for_cgroups()?;
+    }
+    Ok(())
+}
+
+fn leave() -> Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS).map_err(|errno| Error::io("leave the host's mount namespace", errno))
+}
+
+/// Without control groups of ours, the container library must not find any to write to: with a hierarchy that is one
+/// whole and read-only it leaves processes where they are, with any other it fails. Only this process and the library
+/// in it see this mount; a container gets a `/sys` of its own.
+fn stand_in_for_cgroups() -> Result<()> {
+    unshare(CloneFlags::CLONE_NEWCGROUP)
+        .map_err(|errno| Error::io("leave the host's control groups", errno))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    mount("cgroup2", "/sys/fs/cgroup", "cgroup2", flags, None)
+        .map_err(|errno| Error::io("mount control groups to look at", errno))
 }
 
 fn mounted(outcome: std::result::Result<Rootfs, RootfsError>) -> Result<()> {

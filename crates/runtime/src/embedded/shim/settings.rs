@@ -1,9 +1,11 @@
 //! What a shim and its helper need to know, written by the runtime as `shim.json` in the container's folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::embedded::error::{Error, Result};
+use crate::embedded::store;
 use crate::image::rootfs;
 
 /// File name in the container's folder.
@@ -30,6 +32,14 @@ pub(crate) struct Settings {
     pub(crate) shared_mounts: bool,
     /// What runs in it.
     pub(crate) payload: Payload,
+}
+
+impl Settings {
+    /// Those of the container whose folder this process works in.
+    pub(super) fn read() -> Result<Self> {
+        let missing = || Error::Internal("this is no container's folder: it has no settings".to_owned());
+        store::read_json(Path::new(FILE))?.ok_or_else(missing)
+    }
 }
 
 /// What a root file system is made of.

@@ -24,15 +24,15 @@ pub(super) fn all(input: &Input<'_>) -> Result<Mounts> {
 fn system(input: &Input<'_>) -> Vec<Value> {
     let privileged = input.privileged();
     let access = if privileged { "rw" } else { "ro" };
+    let mut terminals = vec!["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"];
+    // The group of terminals on every Linux machine, but in a user namespace it may not exist.
+    if input.facts.groups.has(5) {
+        terminals.push("gid=5");
+    }
     let mut list = vec![
         mount("/proc", "proc", "proc", &["nosuid", "noexec", "nodev"]),
         mount("/dev", "tmpfs", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
-        mount(
-            "/dev/pts",
-            "devpts",
-            "devpts",
-            &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
-        ),
+        mount("/dev/pts", "devpts", "devpts", &terminals),
     ];
     if input.namespaces.ipc == Namespace::Host {
         list.push(mount("/dev/mqueue", "bind", "/dev/mqueue", &["rbind", "nosuid", "noexec", "nodev"]));

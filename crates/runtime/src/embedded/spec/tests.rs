@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::embedded::cgroup::Cgroups;
 use crate::embedded::facts::CAPABILITIES;
+use crate::embedded::rootless::ids::IdMap;
 
 fn facts() -> Facts {
     let table = "1 2 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
@@ -16,6 +17,9 @@ fn facts() -> Facts {
         apparmor: false,
         swap_limit: true,
         rootless: false,
+        users: IdMap::parse("0 0 4294967295"),
+        groups: IdMap::parse("0 0 4294967295"),
+        can_set_groups: true,
     }
 }
 
