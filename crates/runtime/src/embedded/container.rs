@@ -20,7 +20,7 @@ use super::spec::{self, Namespace, Namespaces, SandboxFiles};
 use super::state::{ContainerState, Exit, SandboxState};
 use super::store::{self, Durability};
 use super::user::{self, Wanted};
-use super::{clock, id, namespaces, rootfs, supervise};
+use super::{clock, enums, id, namespaces, rootfs, supervise};
 use crate::image::Image;
 
 /// The OCI spec in a container's folder.
@@ -41,6 +41,7 @@ impl Runtime {
             return Err(Error::invalid("config.metadata.name", "is empty"));
         }
         let sandbox = self.registry.sandbox(&request.pod_sandbox_id)?;
+        enums::check_container(&config)?;
         let _work = sandbox.work.lock().await;
         if sandbox.state() != SandboxState::Ready {
             return Err(Error::State(format!("pod sandbox {} is not ready", sandbox.id)));
@@ -159,6 +160,16 @@ impl Runtime {
             .and_then(|context| context.namespace_options.clone())
             .unwrap_or_default();
         let record = sandbox.record.read();
+        const OPTIONS: &str = "linux.security_context.namespace_options";
+        for (name, mode, own) in
+            [("network", options.network(), record.held.network), ("ipc", options.ipc(), record.held.ipc)]
+        {
+            // The other way round is fine: whoever leaves it out asks for the pod's, whatever that is.
+            if mode == v1::NamespaceMode::Node && own {
+                let problem = "the pod has one of its own, and its containers share it";
+                return Err(Error::invalid(format!("{OPTIONS}.{name}"), problem));
+            }
+        }
         let ns = self.layout.sandbox(&sandbox.id).join(namespaces::NS);
         let held = |own: bool, name: &str| if own { Namespace::Join(ns.join(name)) } else { Namespace::Host };
         const FIELD: &str = "linux.security_context.namespace_options.pid";
@@ -384,9 +395,14 @@ fn make_source(index: usize, mount: &v1::Mount) -> Result<()> {
         .map_err(|error| Error::io(format!("create mounts[{index}].host_path {}", mount.host_path), error))
 }
 
+/// Where the log goes: below the pod's folder, and nowhere else.
 fn log_path(directory: &str, path: &str) -> Result<Option<PathBuf>> {
     if directory.is_empty() || path.is_empty() {
         return Ok(None);
+    }
+    let is_plain = |part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir);
+    if !std::path::Path::new(path).components().all(is_plain) {
+        return Err(Error::invalid("log_path", "is not a path below log_directory"));
     }
     let full = PathBuf::from(directory).join(path);
     if let Some(parent) = full.parent() {

@@ -16,6 +16,7 @@ mod cgroup;
 mod clock;
 mod cni;
 mod container;
+mod enums;
 mod error;
 mod events;
 mod exec;

@@ -15,7 +15,7 @@ use super::registry::Sandbox;
 use super::runtime::{Runtime, blocking};
 use super::state::SandboxState;
 use super::store::{self, Durability};
-use super::{clock, id, namespaces};
+use super::{clock, enums, id, namespaces};
 
 /// Control groups that were made for a sandbox and go with it, deepest first. Written before the first one is made.
 const MADE_GROUPS: &str = "groups.json";
@@ -237,17 +237,18 @@ impl Plan {
         if config.windows.is_some() {
             return Err(Error::unsupported("config.windows", "this is a Linux machine"));
         }
+        enums::check_sandbox(config)?;
+        if !config.log_directory.is_empty() && !config.log_directory.starts_with('/') {
+            return Err(Error::invalid("config.log_directory", "is not an absolute path"));
+        }
+        check_ports(&config.port_mappings)?;
         let linux = config.linux.clone().unwrap_or_default();
         let options = linux
             .security_context
             .as_ref()
             .and_then(|context| context.namespace_options.clone())
             .unwrap_or_default();
-        let user_namespace = options.userns_options.as_ref();
-        if user_namespace.is_some_and(|options| options.mode() == NamespaceMode::Pod) {
-            let field = "config.linux.security_context.namespace_options.userns_options";
-            return Err(Error::unsupported(field, "user namespaces for pods are not supported"));
-        }
+        check_namespaces(&options)?;
         let network = options.network() != NamespaceMode::Node;
         let held = Held {
             network,
@@ -285,6 +286,43 @@ impl Plan {
             None => format!("{DEFAULT_CGROUP}/{id}"),
         }
     }
+}
+
+/// A pod has its own network and ipc namespace, or the node's. Nothing else makes sense for a pod.
+fn check_namespaces(options: &v1::NamespaceOption) -> Result<()> {
+    const FIELD: &str = "config.linux.security_context.namespace_options";
+    for (name, mode) in [("network", options.network()), ("ipc", options.ipc())] {
+        if !matches!(mode, NamespaceMode::Pod | NamespaceMode::Node) {
+            let problem = format!("{} is not for a pod: use POD or NODE", mode.as_str_name());
+            return Err(Error::invalid(format!("{FIELD}.{name}"), problem));
+        }
+    }
+    if options.pid() == NamespaceMode::Target {
+        return Err(Error::invalid(format!("{FIELD}.pid"), "TARGET is not for a pod: it is for a container"));
+    }
+    match &options.userns_options {
+        Some(user) if user.mode() != NamespaceMode::Node => Err(Error::unsupported(
+            format!("{FIELD}.userns_options"),
+            "user namespaces for pods are not supported",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_ports(mappings: &[v1::PortMapping]) -> Result<()> {
+    for (index, mapping) in mappings.iter().enumerate() {
+        for (name, port) in [("container_port", mapping.container_port), ("host_port", mapping.host_port)] {
+            if !(0..=65535).contains(&port) {
+                let field = format!("config.port_mappings[{index}].{name}");
+                return Err(Error::invalid(field, format!("{port} is not a port")));
+            }
+        }
+        if !mapping.host_ip.is_empty() && mapping.host_ip.parse::<std::net::IpAddr>().is_err() {
+            let field = format!("config.port_mappings[{index}].host_ip");
+            return Err(Error::invalid(field, format!("{:?} is not an address", mapping.host_ip)));
+        }
+    }
+    Ok(())
 }
 
 /// The groups on the way to this one that do not exist yet, deepest first: whoever makes them removes them.
@@ -431,6 +469,47 @@ mod tests {
         });
         assert!(refuse_ports(&ports, true).is_err());
         assert!(refuse_ports(&ports, false).is_ok());
+    }
+
+    #[test]
+    fn fields_that_make_no_sense_for_a_pod_are_named() {
+        type Change = fn(&mut v1::PodSandboxConfig);
+        fn options(config: &mut v1::PodSandboxConfig) -> &mut v1::NamespaceOption {
+            let linux = config.linux.as_mut().unwrap();
+            linux.security_context.as_mut().unwrap().namespace_options.as_mut().unwrap()
+        }
+        fn port(config: &mut v1::PodSandboxConfig, mapping: v1::PortMapping) {
+            config.port_mappings.push(mapping);
+        }
+        const OPTIONS: &str = "config.linux.security_context.namespace_options";
+        let table: [(Change, String); 10] = [
+            (|config| config.windows = Some(v1::WindowsPodSandboxConfig::default()), "config.windows".into()),
+            (|config| config.log_directory = "logs".into(), "config.log_directory".into()),
+            (|config| config.hostname = "x".repeat(65), "config.hostname".into()),
+            (
+                |config| options(config).network = NamespaceMode::Container as i32,
+                format!("{OPTIONS}.network"),
+            ),
+            (|config| options(config).ipc = NamespaceMode::Target as i32, format!("{OPTIONS}.ipc")),
+            (|config| options(config).pid = NamespaceMode::Target as i32, format!("{OPTIONS}.pid")),
+            (|config| options(config).pid = 17, format!("{OPTIONS}.pid")),
+            (
+                |config| port(config, v1::PortMapping { host_port: 65536, ..Default::default() }),
+                "config.port_mappings[0].host_port".into(),
+            ),
+            (
+                |config| port(config, v1::PortMapping { container_port: -1, ..Default::default() }),
+                "config.port_mappings[0].container_port".into(),
+            ),
+            (
+                |config| port(config, v1::PortMapping { host_ip: "here".into(), ..Default::default() }),
+                "config.port_mappings[0].host_ip".into(),
+            ),
+        ];
+        for (change, field) in table {
+            let refusal = plan(&config(v1::NamespaceOption::default(), change)).unwrap_err();
+            assert!(refusal.starts_with(&format!("{field}: ")), "{refusal} should name {field}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! Lines to the shim: `signal <n>`, `kill`, `reopen`; answered by `ok` or `error <text>`.
 
 pub(crate) mod create;
+mod diary;
 pub(crate) mod exec;
 mod line_log;
 pub(crate) mod mount_ns;

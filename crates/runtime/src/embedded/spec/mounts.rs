@@ -34,9 +34,8 @@ fn system(input: &Input<'_>) -> Vec<Value> {
         mount("/dev", "tmpfs", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
         mount("/dev/pts", "devpts", "devpts", &terminals),
     ];
-    if input.namespaces.ipc == Namespace::Host {
-        list.push(mount("/dev/mqueue", "bind", "/dev/mqueue", &["rbind", "nosuid", "noexec", "nodev"]));
-    } else {
+    // Of the ipc namespace that the container is in, whose that may be; but only the machine's root can show the machine's.
+    if !(input.namespaces.ipc == Namespace::Host && input.facts.rootless) {
         list.push(mount("/dev/mqueue", "mqueue", "mqueue", &["nosuid", "noexec", "nodev"]));
     }
     if !takes(input.config, "/dev/shm") {
