@@ -38,6 +38,6 @@ pub use containerd::Containerd;
 pub use embedded::{Embedded, Group, Place};
 pub use error::Error;
 pub use flavor::Flavor;
-pub use image::{BUSYBOX, PAUSE, archive as image_archive};
+pub use image::{BUSYBOX, PAUSE, WEB, archive as image_archive};
 pub use requirement::require;
 pub use slot::sweep_abandoned;

@@ -111,6 +111,10 @@ impl Runtime {
             mount_ns::make_private_mount(&self.layout.containers())?;
         }
         let log_path = log_path(&sandbox.config.log_directory, &config.log_path)?;
+        if let Some(parent) = log_path.as_deref().and_then(std::path::Path::parent) {
+            std::fs::create_dir_all(parent)
+                .map_err(|error| Error::io(format!("create {}", parent.display()), error))?;
+        }
         let settings = Settings {
             id: id.to_owned(),
             log_path: log_path.clone(),
@@ -396,7 +400,7 @@ fn make_source(index: usize, mount: &v1::Mount) -> Result<()> {
 }
 
 /// Where the log goes: below the pod's folder, and nowhere else.
-fn log_path(directory: &str, path: &str) -> Result<Option<PathBuf>> {
+pub(crate) fn log_path(directory: &str, path: &str) -> Result<Option<PathBuf>> {
     if directory.is_empty() || path.is_empty() {
         return Ok(None);
     }
@@ -404,10 +408,5 @@ fn log_path(directory: &str, path: &str) -> Result<Option<PathBuf>> {
     if !std::path::Path::new(path).components().all(is_plain) {
         return Err(Error::invalid("log_path", "is not a path below log_directory"));
     }
-    let full = PathBuf::from(directory).join(path);
-    if let Some(parent) = full.parent() {
-        std::fs::create_dir_all(parent)
-            .map_err(|error| Error::io(format!("create {}", parent.display()), error))?;
-    }
-    Ok(Some(full))
+    Ok(Some(PathBuf::from(directory).join(path)))
 }

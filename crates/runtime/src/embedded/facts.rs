@@ -66,6 +66,25 @@ impl Facts {
     }
 }
 
+#[cfg(test)]
+impl Facts {
+    /// A machine where everything is possible, for tests.
+    pub(crate) fn able(cgroups: Cgroups) -> Self {
+        Self {
+            cgroups,
+            capabilities: CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
+            oom_score_floor: -1000,
+            selinux: false,
+            apparmor: false,
+            swap_limit: true,
+            rootless: false,
+            users: IdMap::parse("0 0 4294967295"),
+            groups: IdMap::parse("0 0 4294967295"),
+            can_set_groups: true,
+        }
+    }
+}
+
 /// The initial user namespace maps everything onto itself.
 pub(crate) fn in_user_namespace(uid_map: &str) -> bool {
     let words: Vec<&str> = uid_map.split_whitespace().collect();

@@ -29,6 +29,8 @@ mod netlink;
 mod pause;
 mod pod;
 mod process;
+#[cfg(test)]
+mod properties;
 mod record;
 mod recover;
 mod registry;
@@ -37,6 +39,8 @@ mod rootless;
 mod runtime;
 mod server;
 pub mod shim;
+#[cfg(test)]
+mod soup;
 mod spec;
 mod state;
 mod stats;

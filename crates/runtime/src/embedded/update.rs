@@ -88,7 +88,7 @@ struct Write {
     value: String,
 }
 
-fn write(controller: &'static str, file: impl Into<String>, value: impl ToString) -> Write {
+fn write(controller: &'static str, file: impl Into<String>, value: &dyn ToString) -> Write {
     Write { controller, file: file.into(), value: value.to_string() }
 }
 
@@ -101,12 +101,12 @@ fn writes(cgroups: &Cgroups, wanted: &v1::LinuxContainerResources, now: Option<u
     };
     for (file, value) in [("cpuset.cpus", &wanted.cpuset_cpus), ("cpuset.mems", &wanted.cpuset_mems)] {
         if !value.is_empty() {
-            list.push(write("cpuset", file, value));
+            list.push(write("cpuset", file, &value));
         }
     }
     let suffix = if matches!(cgroups, Cgroups::V2(_)) { "max" } else { "limit_in_bytes" };
     for page in wanted.hugepage_limits.iter().filter(|_| cgroups.folder("hugetlb", "/.").is_some()) {
-        list.push(write("hugetlb", format!("hugetlb.{}.{suffix}", page.page_size), page.limit));
+        list.push(write("hugetlb", format!("hugetlb.{}.{suffix}", page.page_size), &page.limit));
     }
     list
 }
@@ -116,14 +116,14 @@ fn writes_v2(wanted: &v1::LinuxContainerResources) -> Vec<Write> {
     if wanted.cpu_quota != 0 || wanted.cpu_period != 0 {
         let quota = if wanted.cpu_quota > 0 { wanted.cpu_quota.to_string() } else { "max".to_owned() };
         let period = if wanted.cpu_period > 0 { wanted.cpu_period } else { 100_000 };
-        list.push(write("cpu", "cpu.max", format!("{quota} {period}")));
+        list.push(write("cpu", "cpu.max", &format!("{quota} {period}")));
     }
     if wanted.cpu_shares > 0 {
-        list.push(write("cpu", "cpu.weight", weight(wanted.cpu_shares)));
+        list.push(write("cpu", "cpu.weight", &weight(wanted.cpu_shares)));
     }
     let limit = |bytes: i64| if bytes < 0 { "max".to_owned() } else { bytes.to_string() };
     if wanted.memory_limit_in_bytes != 0 {
-        list.push(write("memory", "memory.max", limit(wanted.memory_limit_in_bytes)));
+        list.push(write("memory", "memory.max", &limit(wanted.memory_limit_in_bytes)));
     }
     if wanted.memory_swap_limit_in_bytes != 0 {
         let swap = match wanted.memory_swap_limit_in_bytes {
@@ -131,10 +131,10 @@ fn writes_v2(wanted: &v1::LinuxContainerResources) -> Vec<Write> {
             // CRI counts memory and swap together, v2 swap alone.
             bytes => (bytes - wanted.memory_limit_in_bytes.max(0)).max(0),
         };
-        list.push(write("memory", "memory.swap.max", limit(swap)));
+        list.push(write("memory", "memory.swap.max", &limit(swap)));
     }
     for (file, value) in &wanted.unified {
-        list.push(write("unified", file, value));
+        list.push(write("unified", file, &value));
     }
     list
 }
@@ -142,27 +142,27 @@ fn writes_v2(wanted: &v1::LinuxContainerResources) -> Vec<Write> {
 fn writes_v1(wanted: &v1::LinuxContainerResources, now: Option<u64>) -> Vec<Write> {
     let mut list = Vec::new();
     if wanted.cpu_period > 0 {
-        list.push(write("cpu", "cpu.cfs_period_us", wanted.cpu_period));
+        list.push(write("cpu", "cpu.cfs_period_us", &wanted.cpu_period));
     }
     if wanted.cpu_quota != 0 {
-        list.push(write("cpu", "cpu.cfs_quota_us", wanted.cpu_quota));
+        list.push(write("cpu", "cpu.cfs_quota_us", &wanted.cpu_quota));
     }
     if wanted.cpu_shares > 0 {
-        list.push(write("cpu", "cpu.shares", wanted.cpu_shares));
+        list.push(write("cpu", "cpu.shares", &wanted.cpu_shares));
     }
     let (limit, swap) = (wanted.memory_limit_in_bytes, wanted.memory_swap_limit_in_bytes);
     if limit != 0 {
-        list.push(write("memory", "memory.limit_in_bytes", limit));
+        list.push(write("memory", "memory.limit_in_bytes", &limit));
     }
     if let (true, Some(now)) = (swap != 0, now) {
-        let both = write("memory", "memory.memsw.limit_in_bytes", swap);
+        let both = write("memory", "memory.memsw.limit_in_bytes", &swap);
         // The kernel keeps memory below memory and swap at every step: the ceiling is raised first, and lowered last.
         let is_raised = swap < 0 || u64::try_from(swap).is_ok_and(|swap| swap > now);
         let place = if is_raised && limit != 0 { list.len() - 1 } else { list.len() };
         list.insert(place, both);
     }
     if let Some(limit) = wanted.unified.get(spec::PIDS) {
-        list.push(write("pids", spec::PIDS, limit));
+        list.push(write("pids", spec::PIDS, &limit));
     }
     list
 }
@@ -192,6 +192,13 @@ fn apply(facts: &Facts, group: &str, wanted: &v1::LinuxContainerResources) -> Re
         }
     }
     Ok(())
+}
+
+/// The names of the files that a change writes, for tests.
+#[cfg(test)]
+pub(crate) fn planned_files(facts: &Facts, wanted: &v1::LinuxContainerResources) -> Result<Vec<String>> {
+    spec::linux_resources(Some(wanted), facts)?;
+    Ok(writes(&facts.cgroups, wanted, Some(0)).into_iter().map(|write| write.file).collect())
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl Cri {
         self.counter.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn channel(&self) -> Asked<Channel> {
+    pub(crate) async fn channel(&self) -> Asked<Channel> {
         let address = format!("unix://{}", self.socket.display());
         let endpoint = tonic::transport::Endpoint::try_from(address).expect("an address");
         endpoint.connect().await.map_err(|error| Status::unavailable(format!("no connection: {error:?}")))

@@ -5,7 +5,10 @@
 mod cri;
 mod limits;
 mod network;
+mod requests;
 mod shims;
+#[path = "../../src/embedded/soup.rs"]
+mod soup;
 #[path = "../contract/subject.rs"]
 mod subject;
 

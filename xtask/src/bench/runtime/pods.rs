@@ -1,6 +1,6 @@
 //! One pod with one container that says when it runs, and how long each step of that took.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -34,7 +34,7 @@ pub(super) async fn run(subject: &Subject, number: usize) -> anyhow::Result<Step
     // Open for both, so that it neither waits for a writer nor ends with one.
     let mut word = pipe::OpenOptions::new().read_write(true).open_receiver(&fifo)?;
     let sandbox_config = sandbox(subject, number, place.to_string_lossy().into_owned());
-    let container_config = container(place);
+    let container_config = container(&place);
 
     let begin = Instant::now();
     let client = &subject.client;
@@ -96,7 +96,7 @@ fn sandbox(subject: &Subject, number: usize, log_directory: String) -> v1::PodSa
     }
 }
 
-fn container(place: PathBuf) -> v1::ContainerConfig {
+fn container(place: &Path) -> v1::ContainerConfig {
     let script = "echo > /place/word; exec sleep 2147483647";
     v1::ContainerConfig {
         metadata: Some(v1::ContainerMetadata { name: "main".to_owned(), attempt: 0 }),

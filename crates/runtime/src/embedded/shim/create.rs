@@ -72,7 +72,6 @@ pub(super) fn forget_groups() {
 }
 
 /// The container library nests its errors, and keeps some of them to itself; people need the innermost ones, too.
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
 pub(super) fn library(diary: &Diary) -> impl Fn(LibcontainerError) -> Error {
     move |error| {
         let mut text = error.to_string();

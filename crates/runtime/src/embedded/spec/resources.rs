@@ -103,6 +103,10 @@ fn huge_pages(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Vec
     let mut pages = Vec::new();
     for page in &wanted.hugepage_limits {
         let field = format!("hugepage_limits[{}]", page.page_size);
+        if !is_page_size(&page.page_size) {
+            let problem = format!("{:?} is not a size of pages: write it as 2MB", page.page_size);
+            return Err(Error::invalid(format!("{FIELD}.hugepage_limits"), problem));
+        }
         match needs(facts, "hugetlb", &field) {
             Ok(()) => pages.push(json!({ "pageSize": page.page_size, "limit": page.limit })),
             // Every kubelet sends a limit of none for each size there is: a machine that cannot count them has none.
@@ -111,6 +115,12 @@ fn huge_pages(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Vec
         }
     }
     Ok(pages)
+}
+
+/// It becomes part of a file's name.
+fn is_page_size(text: &str) -> bool {
+    let number = ["KB", "MB", "GB"].iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn unified_field(file: &str) -> String {

@@ -4,23 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::embedded::cgroup::Cgroups;
-use crate::embedded::facts::CAPABILITIES;
-use crate::embedded::rootless::ids::IdMap;
 
 fn facts() -> Facts {
     let table = "1 2 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-    Facts {
-        cgroups: Cgroups::from_mounts(&crate::embedded::mountinfo::parse(table)),
-        capabilities: CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
-        oom_score_floor: -1000,
-        selinux: false,
-        apparmor: false,
-        swap_limit: true,
-        rootless: false,
-        users: IdMap::parse("0 0 4294967295"),
-        groups: IdMap::parse("0 0 4294967295"),
-        can_set_groups: true,
-    }
+    Facts::able(Cgroups::from_mounts(&crate::embedded::mountinfo::parse(table)))
 }
 
 struct Case {
@@ -390,6 +377,12 @@ fn what_cannot_be_done_is_refused_by_name() {
                 r.hugepage_limits.push(v1::HugepageLimit { page_size: "2MB".to_owned(), limit: 1 });
             })),
             "linux.resources.hugepage_limits[2MB]: ",
+        ),
+        (
+            resources(|r| {
+                r.hugepage_limits.push(v1::HugepageLimit { page_size: "2MB/../..".to_owned(), limit: 0 });
+            }),
+            "linux.resources.hugepage_limits: ",
         ),
         (resources(|r| r.cpu_shares = -1), "linux.resources.cpu_shares: "),
         (resources(|r| r.cpu_period = -1), "linux.resources.cpu_period: "),
