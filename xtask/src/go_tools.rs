@@ -27,16 +27,15 @@ pub(crate) fn build(go: &Path, tool: &GoTool) -> anyhow::Result<()> {
     fs::write(scratch.join("go.mod"), go_mod)
         .with_context(|| format!("cannot write in {}", scratch.display()))?;
     eprintln!("building {} {} with Go; the first time this takes some minutes", tool.name, tool.version);
-    run(Command::new(go)
-        .args([
-            "build",
-            "-mod=mod",
-            "-trimpath",
-            "-ldflags=-s -w",
-            "-tags=no_btrfs,no_devmapper,no_zfs",
-            "-o",
-        ])
-        .arg(&built)
+    let mut command = Command::new(go);
+    if tool.is_test {
+        // One package at a time, by its full name: a test program is named after nothing.
+        command.args(["test", "-c", "-o"]).arg(built.join(tool.programs().next().unwrap_or(tool.name)));
+    } else {
+        command.args(["build", "-o"]).arg(&built);
+    }
+    command.args(["-mod=mod", "-trimpath", "-ldflags=-s -w", "-tags=no_btrfs,no_devmapper,no_zfs"]);
+    run(command
         .args(tool.packages)
         .current_dir(&scratch)
         // The machine may have no C compiler for Go, and none is needed.

@@ -2,6 +2,7 @@
 //! line in [`main`].
 
 mod bench;
+mod critest;
 mod go_tools;
 mod machine;
 mod packages;
@@ -29,6 +30,8 @@ enum Command {
     Prepare,
     /// Take down what an interrupted test run left: processes, mounts, networks, folders
     Sweep,
+    /// Run upstream's conformance tests against the embedded runtime
+    Critest(critest::Args),
     /// Measure what things cost
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Prepare => prepare::run(),
         Command::Sweep => sweep::run(),
+        Command::Critest(args) => critest::run(&args),
         Command::Bench(bench) => bench::run(&bench),
     };
     let Err(error) = done else {

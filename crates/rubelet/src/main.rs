@@ -4,6 +4,7 @@ mod cli;
 mod doctor;
 mod endpoint;
 mod exit;
+mod home;
 mod runtime_kind;
 mod span;
 mod watch;

@@ -15,6 +15,8 @@ pub struct GoTool {
     pub module: &'static str,
     /// Import path of each program; the last element is the program's name.
     pub packages: &'static [&'static str],
+    /// Whether the programs are tests, which Go builds in another way.
+    pub is_test: bool,
 }
 
 /// containerd with container events.
@@ -27,6 +29,7 @@ pub const CONTAINERD: GoTool = GoTool {
         "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
         "github.com/containerd/containerd/v2/cmd/ctr",
     ],
+    is_test: false,
 };
 
 /// The reference command line client of CRI.
@@ -35,6 +38,16 @@ pub const CRICTL: GoTool = GoTool {
     version: "1.36.0",
     module: "sigs.k8s.io/cri-tools",
     packages: &["sigs.k8s.io/cri-tools/cmd/crictl"],
+    is_test: false,
+};
+
+/// Upstream's conformance tests of CRI runtimes. Built when `cargo xtask critest` needs it.
+pub const CRITEST: GoTool = GoTool {
+    name: "critest",
+    version: "1.36.0",
+    module: "sigs.k8s.io/cri-tools",
+    packages: &["sigs.k8s.io/cri-tools/cmd/critest"],
+    is_test: true,
 };
 
 /// Everything `cargo xtask test` builds.

@@ -16,11 +16,14 @@ pub const PAUSE: &str = "localhost/pause:1";
 /// An image with busybox and a link for each of its commands in `/bin`. Runs `sh` unless told otherwise.
 pub const BUSYBOX: &str = "localhost/busybox:1";
 
+/// An image that serves a page on port 80.
+pub const WEB: &str = "localhost/web:1";
+
 /// A shell is the only part of busybox that can catch a signal; as process 1 it would otherwise ignore it.
 const WAIT_FOR_TERM: &str = "trap 'exit 0' TERM INT; sleep 2147483647 & wait";
 
-/// Both images in one docker archive, as `docker save` writes it.
-pub(crate) fn archive() -> Result<&'static [u8], Error> {
+/// [`PAUSE`], [`BUSYBOX`] and [`WEB`] in one docker archive, as `docker save` writes it.
+pub fn archive() -> Result<&'static [u8], Error> {
     static ARCHIVE: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(made) = ARCHIVE.get() {
         return Ok(made);
@@ -37,14 +40,17 @@ fn pack(busybox: &[u8], applets: &str) -> io::Result<Vec<u8>> {
     let diff_id = format!("sha256:{}", hex(&Sha256::digest(&layer)));
     let pause = config(&diff_id, json!({ "Entrypoint": ["/bin/sh", "-c", WAIT_FOR_TERM] }));
     let shell = config(&diff_id, json!({ "Cmd": ["/bin/sh"] }));
+    let web = config(&diff_id, json!({ "Entrypoint": ["/bin/httpd", "-f", "-p", "80", "-h", "/www"] }));
     let manifest = json!([
         { "Config": "pause.json", "RepoTags": [PAUSE], "Layers": [LAYER] },
         { "Config": "busybox.json", "RepoTags": [BUSYBOX], "Layers": [LAYER] },
+        { "Config": "web.json", "RepoTags": [WEB], "Layers": [LAYER] },
     ]);
     let mut archive = Builder::new(Vec::new());
     file(&mut archive, LAYER, 0o644, &layer)?;
     file(&mut archive, "pause.json", 0o644, pause.to_string().as_bytes())?;
     file(&mut archive, "busybox.json", 0o644, shell.to_string().as_bytes())?;
+    file(&mut archive, "web.json", 0o644, web.to_string().as_bytes())?;
     file(&mut archive, "manifest.json", 0o644, manifest.to_string().as_bytes())?;
     archive.into_inner()
 }
@@ -80,6 +86,7 @@ fn layer(busybox: &[u8], applets: &str) -> io::Result<Vec<u8>> {
         ("root/", 0o700),
         ("sys/", 0o755),
         ("tmp/", 0o1777),
+        ("www/", 0o755),
     ] {
         layer.append_data(&mut header(EntryType::Directory, mode, 0), name, io::empty())?;
     }
@@ -90,6 +97,7 @@ fn layer(busybox: &[u8], applets: &str) -> io::Result<Vec<u8>> {
         b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n",
     )?;
     file(&mut layer, "etc/group", 0o644, b"root:x:0:\nnobody:x:65534:\n")?;
+    file(&mut layer, "www/index.html", 0o644, b"here\n")?;
     file(&mut layer, "bin/busybox", 0o755, busybox)?;
     for applet in applets.lines().filter(|applet| *applet != "busybox") {
         layer.append_link(&mut header(EntryType::Symlink, 0o777, 0), format!("bin/{applet}"), "busybox")?;
@@ -125,7 +133,7 @@ mod tests {
     use serde_json::Value;
     use sha2::{Digest, Sha256};
 
-    use super::{BUSYBOX, PAUSE, hex, pack};
+    use super::{BUSYBOX, PAUSE, WEB, hex, pack};
 
     fn entries(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
         let mut archive = tar::Archive::new(archive);
@@ -140,15 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn both_images_share_a_layer_that_their_configs_name_by_digest() {
+    fn all_images_share_a_layer_that_their_configs_name_by_digest() {
         let archive = pack(b"the binary", "busybox\nls\n[\n").expect("packs");
         let files = entries(&archive);
         let manifest: Value = serde_json::from_slice(&files["manifest.json"]).expect("JSON");
         let tags: Vec<_> =
             manifest.as_array().expect("a list").iter().map(|image| &image["RepoTags"][0]).collect();
-        assert_eq!(tags, [PAUSE, BUSYBOX]);
+        assert_eq!(tags, [PAUSE, BUSYBOX, WEB]);
         let digest = format!("sha256:{}", hex(&Sha256::digest(&files["layer.tar"])));
-        for config in ["pause.json", "busybox.json"] {
+        for config in ["pause.json", "busybox.json", "web.json"] {
             let config: Value = serde_json::from_slice(&files[config]).expect("JSON");
             assert_eq!(config["rootfs"]["diff_ids"][0], digest);
         }

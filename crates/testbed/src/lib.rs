@@ -19,6 +19,7 @@ mod containerd;
 mod cri_probe;
 mod daemon;
 mod elf;
+mod embedded;
 mod error;
 mod flavor;
 pub mod go_cache;
@@ -34,8 +35,9 @@ mod teardown;
 pub mod wait;
 
 pub use containerd::Containerd;
+pub use embedded::{Embedded, Group, Place};
 pub use error::Error;
 pub use flavor::Flavor;
-pub use image::{BUSYBOX, PAUSE};
+pub use image::{BUSYBOX, PAUSE, WEB, archive as image_archive};
 pub use requirement::require;
 pub use slot::sweep_abandoned;

@@ -21,7 +21,8 @@ pub(crate) fn detach_below(dir: &Path) -> Result<(), Error> {
     Err(Error::LeftBehind { dir: dir.to_path_buf(), what })
 }
 
-fn below(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+/// All of them, in the order in which they were mounted.
+pub(crate) fn below(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     const TABLE: &str = "/proc/self/mountinfo";
     let table = std::fs::read_to_string(TABLE).map_err(Error::io("read", TABLE.as_ref()))?;
     Ok(table.lines().filter_map(mount_point).filter(|mount| mount.starts_with(dir)).collect())

@@ -13,7 +13,11 @@ mod node;
 #[cfg(feature = "bench")]
 mod relist;
 #[cfg(feature = "bench")]
+mod runtime;
+#[cfg(feature = "bench")]
 mod sample;
+#[cfg(feature = "bench")]
+mod verdict;
 #[cfg(feature = "bench")]
 mod worker;
 
@@ -26,6 +30,8 @@ use clap::{Args, Subcommand};
 pub(crate) enum Bench {
     /// A full relist of the PLEG over a socket, next to its two list calls alone
     Relist(RelistArgs),
+    /// The embedded runtime: how fast a container starts, next to containerd; what idle pods cost
+    Runtime(RuntimeArgs),
     #[cfg(feature = "bench")]
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
@@ -44,9 +50,26 @@ pub(crate) struct RelistArgs {
     check: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct RuntimeArgs {
+    /// How many pods to start on each runtime
+    #[arg(long, default_value_t = 50)]
+    rounds: usize,
+    /// How many pods to leave idle
+    #[arg(long, default_value_t = 100)]
+    pods: usize,
+    /// For how long
+    #[arg(long, default_value_t = 20)]
+    idle_seconds: u64,
+    /// Fail if a target is missed
+    #[arg(long)]
+    check: bool,
+}
+
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
     match bench {
         Bench::Relist(args) => args.run(),
+        Bench::Runtime(args) => args.run(),
         #[cfg(feature = "bench")]
         Bench::Worker(args) => worker::run(args),
     }
@@ -59,13 +82,29 @@ impl RelistArgs {
             return relist::run(self);
         }
         let containers: Vec<String> = self.containers.iter().map(ToString::to_string).collect();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--"]);
-        cargo.args(["bench", "relist", "--containers", &containers.join(",")]);
-        cargo.args(["--rounds", &self.rounds.to_string()]);
-        if self.check {
-            cargo.arg("--check");
-        }
-        crate::run::run(&mut cargo)
+        let mut cargo = again("relist");
+        cargo.args(["--containers", &containers.join(","), "--rounds", &self.rounds.to_string()]);
+        crate::run::run(cargo.args(self.check.then_some("--check")))
     }
+}
+
+impl RuntimeArgs {
+    fn run(&self) -> anyhow::Result<()> {
+        #[cfg(feature = "bench")]
+        if !cfg!(debug_assertions) {
+            return runtime::run(self);
+        }
+        let mut cargo = again("runtime");
+        cargo.args(["--rounds", &self.rounds.to_string(), "--pods", &self.pods.to_string()]);
+        cargo.args(["--idle-seconds", &self.idle_seconds.to_string()]);
+        crate::run::run(cargo.args(self.check.then_some("--check")))
+    }
+}
+
+/// This bench again, as it must be built to count.
+fn again(bench: &str) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--"]);
+    cargo.args(["bench", bench]);
+    cargo
 }

@@ -13,6 +13,7 @@ use rubelet_runtime::image::{
 };
 
 use crate::exit::Failure;
+use crate::home::{DataDir, Home};
 
 /// The arguments of `rubelet image`.
 #[derive(Debug, clap::Args)]
@@ -21,15 +22,8 @@ use crate::exit::Failure;
 with 4 if an image is not there, cannot be had or is refused; with 2 for a wrong command line."
 )]
 pub(super) struct Args {
-    /// Where the embedded runtime keeps its data; images are in its folder `images`
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "RUBELET_DATA_DIR",
-        default_value = "/var/lib/rubelet",
-        global = true
-    )]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    data: DataDir,
 
     #[command(subcommand)]
     command: Command,
@@ -146,17 +140,19 @@ impl Error {
 }
 
 pub(super) fn run(args: &Args) -> ExitCode {
-    let result = ImageStore::open(args.data_dir.join("images")).map_err(Error::from).and_then(|store| {
-        match &args.command {
-            Command::Import { file, tag } => import(&store, file, tag.as_ref()),
-            Command::Ls { output } => list(&store, *output),
-            Command::Rm { names, force } => return Ok(remove(&store, names, *force)),
-            Command::Pull { name, authfile, plain_http } => {
-                pull(&store, name, authfile.as_deref(), *plain_http)
+    let result = ImageStore::open(args.data.dir(&Home::of_this_user()).join("images"))
+        .map_err(Error::from)
+        .and_then(|store| {
+            match &args.command {
+                Command::Import { file, tag } => import(&store, file, tag.as_ref()),
+                Command::Ls { output } => list(&store, *output),
+                Command::Rm { names, force } => return Ok(remove(&store, names, *force)),
+                Command::Pull { name, authfile, plain_http } => {
+                    pull(&store, name, authfile.as_deref(), *plain_http)
+                }
             }
-        }
-        .map(|()| ExitCode::SUCCESS)
-    });
+            .map(|()| ExitCode::SUCCESS)
+        });
     result.unwrap_or_else(|error| super::fail(error.failure(), &error))
 }
 

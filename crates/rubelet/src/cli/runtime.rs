@@ -3,20 +3,22 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use rubelet_runtime::embedded::{Options, serve};
+use rubelet_runtime::embedded::{Options, Root, serve};
 
 use super::fail;
 use crate::exit::Failure;
+use crate::home::{DataDir, Home};
 
 /// Arguments of `rubelet runtime`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Where to listen for CRI calls
-    #[arg(long, value_name = "PATH", default_value = "/run/rubelet/runtime.sock")]
-    socket: PathBuf,
-    /// Where sandboxes, containers and images are kept
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/rubelet")]
-    data_dir: PathBuf,
+    ///
+    /// By default /run/rubelet/runtime.sock; for a user who is not root, rubelet/runtime.sock in `$XDG_RUNTIME_DIR`.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataDir,
     /// Where the CNI configuration is; without it, pods off the host's network have loopback only
     #[arg(long, value_name = "DIR")]
     cni_conf_dir: Option<PathBuf>,
@@ -26,22 +28,39 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> ExitCode {
-    let options = Options {
-        socket: args.socket.clone(),
-        data_dir: args.data_dir.clone(),
+    let home = Home::of_this_user();
+    let mut options = Options {
+        socket: args.socket.clone().unwrap_or_else(|| home.socket()),
+        data_dir: args.data.dir(&home),
         cni_conf_dir: args.cni_conf_dir.clone(),
         cni_bin_dirs: args.cni_bin_dir.clone(),
         ..Options::default()
     };
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    log_to_stderr();
+    // Before the first thread.
+    let root = match Root::become_root(&mut options) {
+        Ok(root) => root,
+        Err(error) => return fail(Failure::System, &error),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(Failure::System, &error),
     };
-    match runtime.block_on(serve(options, stop())) {
+    let served = runtime.block_on(serve(options.clone(), stop()));
+    root.release(&options);
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(Failure::System, &error),
     }
+}
+
+/// Coloured on a terminal only; `RUST_LOG` says how much.
+fn log_to_stderr() {
+    let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_default_directive(tracing_subscriber::filter::LevelFilter::INFO.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colour).with_env_filter(filter).init();
 }
 
 /// Ready when somebody wants us to end. Containers go on.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use prost::Message as _;
 use rubelet_cri::v1::{self, ContainerEventType};
 
+use super::cgroup::Cgroups;
 use super::error::{Error, Result};
+use super::facts::Facts;
 use super::record::ContainerRecord;
 use super::registry::{Container, Sandbox, container_name};
 use super::runtime::{Runtime, blocking};
@@ -18,7 +20,7 @@ use super::spec::{self, Namespace, Namespaces, SandboxFiles};
 use super::state::{ContainerState, Exit, SandboxState};
 use super::store::{self, Durability};
 use super::user::{self, Wanted};
-use super::{clock, id, namespaces, rootfs, supervise};
+use super::{clock, enums, id, namespaces, rootfs, supervise};
 use crate::image::Image;
 
 /// The OCI spec in a container's folder.
@@ -39,6 +41,7 @@ impl Runtime {
             return Err(Error::invalid("config.metadata.name", "is empty"));
         }
         let sandbox = self.registry.sandbox(&request.pod_sandbox_id)?;
+        enums::check_container(&config)?;
         let _work = sandbox.work.lock().await;
         if sandbox.state() != SandboxState::Ready {
             return Err(Error::State(format!("pod sandbox {} is not ready", sandbox.id)));
@@ -76,7 +79,7 @@ impl Runtime {
         // From here on the image's layers stay, whatever happens to the image.
         self.images.lease(id, &image).map_err(|error| Error::Image(error.to_string()))?;
         let plan = rootfs::plan(&self.images, &image);
-        let user = find_user(&config, &image, &plan)?;
+        let user = find_user(&config, &image, &plan, &self.facts)?;
         let cgroup = if sandbox.record.read().cgroup.is_empty() {
             String::new()
         } else {
@@ -108,6 +111,10 @@ impl Runtime {
             mount_ns::make_private_mount(&self.layout.containers())?;
         }
         let log_path = log_path(&sandbox.config.log_directory, &config.log_path)?;
+        if let Some(parent) = log_path.as_deref().and_then(std::path::Path::parent) {
+            std::fs::create_dir_all(parent)
+                .map_err(|error| Error::io(format!("create {}", parent.display()), error))?;
+        }
         let settings = Settings {
             id: id.to_owned(),
             log_path: log_path.clone(),
@@ -115,7 +122,7 @@ impl Runtime {
             tty: config.tty,
             cgroup: cgroup.clone(),
             own_pid_namespace: namespaces.pid == Namespace::New,
-            rootfs: plan,
+            rootfs: rootfs::with_mounts(plan, &spec, self.layout.root()),
             shared_mounts,
             payload: Payload::Program,
         };
@@ -157,10 +164,24 @@ impl Runtime {
             .and_then(|context| context.namespace_options.clone())
             .unwrap_or_default();
         let record = sandbox.record.read();
+        const OPTIONS: &str = "linux.security_context.namespace_options";
+        for (name, mode, own) in
+            [("network", options.network(), record.held.network), ("ipc", options.ipc(), record.held.ipc)]
+        {
+            // The other way round is fine: whoever leaves it out asks for the pod's, whatever that is.
+            if mode == v1::NamespaceMode::Node && own {
+                let problem = "the pod has one of its own, and its containers share it";
+                return Err(Error::invalid(format!("{OPTIONS}.{name}"), problem));
+            }
+        }
         let ns = self.layout.sandbox(&sandbox.id).join(namespaces::NS);
         let held = |own: bool, name: &str| if own { Namespace::Join(ns.join(name)) } else { Namespace::Host };
         const FIELD: &str = "linux.security_context.namespace_options.pid";
         let pid = match options.pid() {
+            v1::NamespaceMode::Node if self.facts.cgroups == Cgroups::None => {
+                let problem = "without control groups nobody could find what a container leaves among the host's processes";
+                return Err(Error::unsupported(FIELD, problem));
+            }
             v1::NamespaceMode::Node => Namespace::Host,
             v1::NamespaceMode::Container => Namespace::New,
             v1::NamespaceMode::Pod => match record.pause {
@@ -349,7 +370,12 @@ fn image_error(error: &crate::image::StoreError, wanted: &str) -> Error {
     }
 }
 
-fn find_user(config: &v1::ContainerConfig, image: &Image, plan: &RootfsPlan) -> Result<user::User> {
+fn find_user(
+    config: &v1::ContainerConfig,
+    image: &Image,
+    plan: &RootfsPlan,
+    facts: &Facts,
+) -> Result<user::User> {
     let context = config.linux.as_ref().and_then(|linux| linux.security_context.clone()).unwrap_or_default();
     let wanted = Wanted {
         run_as_user: context.run_as_user.as_ref().map(|value| value.value),
@@ -361,7 +387,7 @@ fn find_user(config: &v1::ContainerConfig, image: &Image, plan: &RootfsPlan) -> 
     };
     let passwd = rootfs::read(plan, "/etc/passwd")?.unwrap_or_default();
     let group = rootfs::read(plan, "/etc/group")?.unwrap_or_default();
-    user::resolve(&wanted, &passwd, &group)
+    user::admit(user::resolve(&wanted, &passwd, &group)?, &wanted, facts)
 }
 
 /// As others do: a volume's source that is not there becomes an empty folder.
@@ -373,14 +399,14 @@ fn make_source(index: usize, mount: &v1::Mount) -> Result<()> {
         .map_err(|error| Error::io(format!("create mounts[{index}].host_path {}", mount.host_path), error))
 }
 
-fn log_path(directory: &str, path: &str) -> Result<Option<PathBuf>> {
+/// Where the log goes: below the pod's folder, and nowhere else.
+pub(crate) fn log_path(directory: &str, path: &str) -> Result<Option<PathBuf>> {
     if directory.is_empty() || path.is_empty() {
         return Ok(None);
     }
-    let full = PathBuf::from(directory).join(path);
-    if let Some(parent) = full.parent() {
-        std::fs::create_dir_all(parent)
-            .map_err(|error| Error::io(format!("create {}", parent.display()), error))?;
+    let is_plain = |part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir);
+    if !std::path::Path::new(path).components().all(is_plain) {
+        return Err(Error::invalid("log_path", "is not a path below log_directory"));
     }
-    Ok(Some(full))
+    Ok(Some(PathBuf::from(directory).join(path)))
 }

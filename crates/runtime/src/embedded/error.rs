@@ -64,6 +64,14 @@ pub enum Error {
         /// What the container runtime said.
         message: String,
     },
+    /// Not root, and no user namespace to be root in.
+    #[error("containers need root or a user namespace, and there is none ({source}): {advice}")]
+    Rootless {
+        /// What the kernel said.
+        source: std::io::Error,
+        /// What would help.
+        advice: &'static str,
+    },
     /// The pod's network could not be set up or taken down.
     #[error("network: {0}")]
     Network(String),
@@ -107,7 +115,7 @@ impl Error {
             Self::NotFound { .. } => Code::NotFound,
             Self::Ambiguous { .. } | Self::Invalid { .. } => Code::InvalidArgument,
             Self::NameTaken { .. } => Code::AlreadyExists,
-            Self::State(_) => Code::FailedPrecondition,
+            Self::State(_) | Self::Rootless { .. } => Code::FailedPrecondition,
             Self::Unsupported { .. } => Code::Unimplemented,
             Self::Timeout { .. } => Code::DeadlineExceeded,
             Self::Start { .. } | Self::Network(_) | Self::Image(_) | Self::Io { .. } => Code::Unknown,

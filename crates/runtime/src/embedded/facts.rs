@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::cgroup::Cgroups;
+use super::rootless::ids::IdMap;
 
 /// Facts about the host.
 #[derive(Debug, Clone)]
@@ -20,12 +21,21 @@ pub(crate) struct Facts {
     pub(crate) swap_limit: bool,
     /// Whether this process is root only in a user namespace.
     pub(crate) rootless: bool,
+    /// Users and groups that exist for this process.
+    pub(crate) users: IdMap,
+    pub(crate) groups: IdMap,
+    /// Whether a process may choose its supplementary groups.
+    pub(crate) can_set_groups: bool,
 }
 
 impl Facts {
     /// Asks the kernel.
     pub(crate) fn read() -> Self {
-        let cgroups = Cgroups::detect();
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let uid_map = text("/proc/self/uid_map");
+        let rootless = in_user_namespace(&uid_map);
+        // The hierarchies are the machine's, and so is the right to make groups in them.
+        let cgroups = if rootless { Cgroups::None } else { Cgroups::detect() };
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let capabilities = capabilities_in(&status);
         let own: i64 = fs::read_to_string("/proc/self/oom_score_adj")
@@ -40,14 +50,37 @@ impl Facts {
             Cgroups::None => false,
         };
         Self {
-            oom_score_floor: if capabilities.contains("SYS_RESOURCE") { -1000 } else { own },
+            // A capability in a user namespace is none over the machine.
+            oom_score_floor: if capabilities.contains("SYS_RESOURCE") && !rootless { -1000 } else { own },
             capabilities,
             selinux: Path::new("/sys/fs/selinux/enforce").exists(),
             apparmor: fs::read_to_string("/sys/module/apparmor/parameters/enabled")
                 .is_ok_and(|text| text.starts_with('Y')),
             swap_limit,
-            rootless: in_user_namespace(&fs::read_to_string("/proc/self/uid_map").unwrap_or_default()),
+            rootless,
+            users: IdMap::parse(&uid_map),
+            groups: IdMap::parse(&text("/proc/self/gid_map")),
+            can_set_groups: text("/proc/self/setgroups").trim() != "deny",
             cgroups,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Facts {
+    /// A machine where everything is possible, for tests.
+    pub(crate) fn able(cgroups: Cgroups) -> Self {
+        Self {
+            cgroups,
+            capabilities: CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
+            oom_score_floor: -1000,
+            selinux: false,
+            apparmor: false,
+            swap_limit: true,
+            rootless: false,
+            users: IdMap::parse("0 0 4294967295"),
+            groups: IdMap::parse("0 0 4294967295"),
+            can_set_groups: true,
         }
     }
 }

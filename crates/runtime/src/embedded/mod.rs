@@ -16,6 +16,7 @@ mod cgroup;
 mod clock;
 mod cni;
 mod container;
+mod enums;
 mod error;
 mod events;
 mod exec;
@@ -28,13 +29,18 @@ mod netlink;
 mod pause;
 mod pod;
 mod process;
+#[cfg(test)]
+mod properties;
 mod record;
 mod recover;
 mod registry;
 mod rootfs;
+mod rootless;
 mod runtime;
 mod server;
 pub mod shim;
+#[cfg(test)]
+mod soup;
 mod spec;
 mod state;
 mod stats;
@@ -46,5 +52,6 @@ mod user;
 mod view;
 
 pub use error::Error;
+pub use rootless::{Root, is_root};
 pub use runtime::Options;
 pub use server::serve;

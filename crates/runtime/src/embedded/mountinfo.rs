@@ -73,29 +73,6 @@ pub(crate) fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mou
         .max_by_key(|mount| mount.point.components().count())
 }
 
-/// Types that hold files rather than views of the kernel.
-const REAL: [&str; 12] =
-    ["ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "vfat", "squashfs", "erofs", "nfs4"];
-
-/// Folders that a container gets anew, whatever the host has there.
-const OWN: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp"];
-
-/// Volumes of the host that belong to what people call its root, parents first: `/usr` or `/home` on a disk of its own.
-/// Those below `ours` are left out.
-pub(crate) fn host_volumes(mounts: &[Mount], ours: &Path) -> Vec<PathBuf> {
-    let mut points: Vec<PathBuf> = mounts
-        .iter()
-        .filter(|mount| REAL.contains(&mount.fs.as_str()))
-        .map(|mount| mount.point.clone())
-        .filter(|point| point != Path::new("/"))
-        .filter(|point| !OWN.iter().any(|own| point.starts_with(own)))
-        .filter(|point| !point.starts_with(ours) && !ours.starts_with(point))
-        .collect();
-    points.sort();
-    points.dedup();
-    points
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,11 +102,5 @@ mod tests {
         let mounts = parse(TABLE);
         assert_eq!(containing(&mounts, Path::new("/home/x")).unwrap().point, Path::new("/home"));
         assert_eq!(containing(&mounts, Path::new("/homes")).unwrap().point, Path::new("/"));
-    }
-
-    #[test]
-    fn the_hosts_volumes_are_its_disks_without_our_own() {
-        let volumes = host_volumes(&parse(TABLE), Path::new("/data/rubelet"));
-        assert_eq!(volumes, [Path::new("/home"), Path::new("/mnt/my disk")]);
     }
 }

@@ -8,6 +8,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
 use super::error::{Error, Result};
 use super::shim::settings::RootfsPlan;
+use crate::image::rootfs::{MountPoint, Options};
 use crate::image::{Image, ImageStore};
 
 /// More than any honest `/etc/passwd`; beyond it lies an attempt to eat our memory.
@@ -16,7 +17,7 @@ const MAX_FILE: u64 = 4 << 20;
 /// The plan for an image: its layers topmost first, or the host's root.
 pub(crate) fn plan(images: &ImageStore, image: &Image) -> RootfsPlan {
     if image.is_built_in() {
-        return RootfsPlan::Host;
+        return RootfsPlan::Host(Options::default());
     }
     let mut layers = images.layer_dirs(image);
     layers.reverse();
@@ -26,10 +27,23 @@ pub(crate) fn plan(images: &ImageStore, image: &Image) -> RootfsPlan {
     RootfsPlan::Layers(layers)
 }
 
+/// The plan with what will be mounted on it: a read-only root must have every place before it is one. `hidden` is a
+/// folder that no container sees.
+pub(crate) fn with_mounts(plan: RootfsPlan, spec: &serde_json::Value, hidden: &Path) -> RootfsPlan {
+    let RootfsPlan::Host(_) = plan else { return plan };
+    let mounts = spec["mounts"].as_array().into_iter().flatten();
+    let mount_points = mounts.filter_map(|mount| {
+        let place = PathBuf::from(mount["destination"].as_str()?);
+        let is_file = mount["type"] == "bind" && Path::new(mount["source"].as_str()?).is_file();
+        Some(if is_file { MountPoint::File(place) } else { MountPoint::Dir(place) })
+    });
+    RootfsPlan::Host(Options { mount_points: mount_points.collect(), hide: vec![hidden.to_owned()] })
+}
+
 /// Reads a small file of an image, as the container would see it; `None` if it has none.
 pub(crate) fn read(plan: &RootfsPlan, path: &str) -> Result<Option<String>> {
     let layers: Vec<PathBuf> = match plan {
-        RootfsPlan::Host => vec![PathBuf::from("/")],
+        RootfsPlan::Host(_) => vec![PathBuf::from("/")],
         RootfsPlan::Layers(layers) => layers.clone(),
         RootfsPlan::Empty => Vec::new(),
     };

@@ -63,10 +63,7 @@ impl Runtime {
     /// Takes the data folder and reads the machine's facts. Nothing is recovered yet.
     pub(crate) fn open(options: &Options) -> Result<Arc<Self>> {
         if !rustix::process::geteuid().is_root() {
-            return Err(Error::State(
-                "containers need root: run as root (sudo), or as root of a user namespace (unshare --user --map-root-user)"
-                    .to_owned(),
-            ));
+            return Err(Error::State("containers need root: call Root::become_root first".to_owned()));
         }
         store::make_dir(&options.data_dir)?;
         let root = options

@@ -8,7 +8,7 @@ use super::cgroup::{Cgroups, Usage};
 use super::clock;
 use super::registry::{Container, Sandbox};
 use super::runtime::Runtime;
-use super::shim::mount_ns::UPPER;
+use super::shim::mount_ns::{SCRATCH, UPPER};
 
 fn number(value: Option<u64>) -> Option<v1::UInt64Value> {
     value.map(|value| v1::UInt64Value { value })
@@ -110,10 +110,7 @@ fn memory(usage: &Usage, now: i64) -> v1::MemoryUsage {
 }
 
 fn writable_layer(folder: &Path, now: i64) -> Option<v1::FilesystemUsage> {
-    let upper = folder.join(UPPER);
-    if !upper.is_dir() {
-        return None;
-    }
+    let upper = [UPPER, SCRATCH].iter().map(|name| folder.join(name)).find(|path| path.is_dir())?;
     let (bytes, inodes) = count(&upper);
     Some(v1::FilesystemUsage {
         timestamp: now,

@@ -1,7 +1,6 @@
 //! `UpdateContainerResources`: new limits for a container, running or not yet.
 
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use prost::Message as _;
@@ -81,52 +80,89 @@ fn merge(old: v1::LinuxContainerResources, new: &v1::LinuxContainerResources) ->
     }
 }
 
-/// The files of a control group that a change writes, in order. Pure.
-fn writes(
-    cgroups: &Cgroups,
-    wanted: &v1::LinuxContainerResources,
-) -> Vec<(&'static str, &'static str, String)> {
+/// One file of a control group, and what to write to it.
+#[derive(Debug, PartialEq, Eq)]
+struct Write {
+    controller: &'static str,
+    file: String,
+    value: String,
+}
+
+fn write(controller: &'static str, file: impl Into<String>, value: &dyn ToString) -> Write {
+    Write { controller, file: file.into(), value: value.to_string() }
+}
+
+/// The files of a control group that a change writes, in order. `now` is what v1's limit on memory and swap together
+/// is at present. Pure.
+fn writes(cgroups: &Cgroups, wanted: &v1::LinuxContainerResources, now: Option<u64>) -> Vec<Write> {
+    let mut list = match cgroups {
+        Cgroups::V2(_) => writes_v2(wanted),
+        Cgroups::V1(_) | Cgroups::None => writes_v1(wanted, now),
+    };
+    for (file, value) in [("cpuset.cpus", &wanted.cpuset_cpus), ("cpuset.mems", &wanted.cpuset_mems)] {
+        if !value.is_empty() {
+            list.push(write("cpuset", file, &value));
+        }
+    }
+    let suffix = if matches!(cgroups, Cgroups::V2(_)) { "max" } else { "limit_in_bytes" };
+    for page in wanted.hugepage_limits.iter().filter(|_| cgroups.folder("hugetlb", "/.").is_some()) {
+        list.push(write("hugetlb", format!("hugetlb.{}.{suffix}", page.page_size), &page.limit));
+    }
+    list
+}
+
+fn writes_v2(wanted: &v1::LinuxContainerResources) -> Vec<Write> {
     let mut list = Vec::new();
-    let v2 = matches!(cgroups, Cgroups::V2(_));
-    if v2 {
-        if wanted.cpu_quota != 0 || wanted.cpu_period != 0 {
-            let quota = if wanted.cpu_quota > 0 { wanted.cpu_quota.to_string() } else { "max".to_owned() };
-            let period = if wanted.cpu_period > 0 { wanted.cpu_period } else { 100_000 };
-            list.push(("cpu", "cpu.max", format!("{quota} {period}")));
-        }
-        if wanted.cpu_shares > 0 {
-            list.push(("cpu", "cpu.weight", weight(wanted.cpu_shares).to_string()));
-        }
-        let limit = |bytes: i64| if bytes < 0 { "max".to_owned() } else { bytes.to_string() };
-        if wanted.memory_limit_in_bytes != 0 {
-            list.push(("memory", "memory.max", limit(wanted.memory_limit_in_bytes)));
-        }
-        if wanted.memory_swap_limit_in_bytes != 0 {
-            let swap = match wanted.memory_swap_limit_in_bytes {
-                bytes if bytes < 0 => bytes,
-                bytes => (bytes - wanted.memory_limit_in_bytes.max(0)).max(0),
-            };
-            list.push(("memory", "memory.swap.max", limit(swap)));
-        }
-    } else {
-        if wanted.cpu_period > 0 {
-            list.push(("cpu", "cpu.cfs_period_us", wanted.cpu_period.to_string()));
-        }
-        if wanted.cpu_quota != 0 {
-            list.push(("cpu", "cpu.cfs_quota_us", wanted.cpu_quota.to_string()));
-        }
-        if wanted.cpu_shares > 0 {
-            list.push(("cpu", "cpu.shares", wanted.cpu_shares.to_string()));
-        }
-        if wanted.memory_limit_in_bytes != 0 {
-            list.push(("memory", "memory.limit_in_bytes", wanted.memory_limit_in_bytes.to_string()));
-        }
+    if wanted.cpu_quota != 0 || wanted.cpu_period != 0 {
+        let quota = if wanted.cpu_quota > 0 { wanted.cpu_quota.to_string() } else { "max".to_owned() };
+        let period = if wanted.cpu_period > 0 { wanted.cpu_period } else { 100_000 };
+        list.push(write("cpu", "cpu.max", &format!("{quota} {period}")));
     }
-    if !wanted.cpuset_cpus.is_empty() {
-        list.push(("cpuset", "cpuset.cpus", wanted.cpuset_cpus.clone()));
+    if wanted.cpu_shares > 0 {
+        list.push(write("cpu", "cpu.weight", &weight(wanted.cpu_shares)));
     }
-    if !wanted.cpuset_mems.is_empty() {
-        list.push(("cpuset", "cpuset.mems", wanted.cpuset_mems.clone()));
+    let limit = |bytes: i64| if bytes < 0 { "max".to_owned() } else { bytes.to_string() };
+    if wanted.memory_limit_in_bytes != 0 {
+        list.push(write("memory", "memory.max", &limit(wanted.memory_limit_in_bytes)));
+    }
+    if wanted.memory_swap_limit_in_bytes != 0 {
+        let swap = match wanted.memory_swap_limit_in_bytes {
+            bytes if bytes < 0 => bytes,
+            // CRI counts memory and swap together, v2 swap alone.
+            bytes => (bytes - wanted.memory_limit_in_bytes.max(0)).max(0),
+        };
+        list.push(write("memory", "memory.swap.max", &limit(swap)));
+    }
+    for (file, value) in &wanted.unified {
+        list.push(write("unified", file, &value));
+    }
+    list
+}
+
+fn writes_v1(wanted: &v1::LinuxContainerResources, now: Option<u64>) -> Vec<Write> {
+    let mut list = Vec::new();
+    if wanted.cpu_period > 0 {
+        list.push(write("cpu", "cpu.cfs_period_us", &wanted.cpu_period));
+    }
+    if wanted.cpu_quota != 0 {
+        list.push(write("cpu", "cpu.cfs_quota_us", &wanted.cpu_quota));
+    }
+    if wanted.cpu_shares > 0 {
+        list.push(write("cpu", "cpu.shares", &wanted.cpu_shares));
+    }
+    let (limit, swap) = (wanted.memory_limit_in_bytes, wanted.memory_swap_limit_in_bytes);
+    if limit != 0 {
+        list.push(write("memory", "memory.limit_in_bytes", &limit));
+    }
+    if let (true, Some(now)) = (swap != 0, now) {
+        let both = write("memory", "memory.memsw.limit_in_bytes", &swap);
+        // The kernel keeps memory below memory and swap at every step: the ceiling is raised first, and lowered last.
+        let is_raised = swap < 0 || u64::try_from(swap).is_ok_and(|swap| swap > now);
+        let place = if is_raised && limit != 0 { list.len() - 1 } else { list.len() };
+        list.insert(place, both);
+    }
+    if let Some(limit) = wanted.unified.get(spec::PIDS) {
+        list.push(write("pids", spec::PIDS, &limit));
     }
     list
 }
@@ -136,27 +172,33 @@ fn weight(shares: i64) -> i64 {
     1 + ((shares.clamp(2, 262_144) - 2) * 9999) / 262_142
 }
 
+/// Applies what is new to a running container.
 fn apply(facts: &Facts, group: &str, wanted: &v1::LinuxContainerResources) -> Result<()> {
     spec::linux_resources(Some(wanted), facts)?;
-    for (controller, file, value) in writes(&facts.cgroups, wanted) {
-        write(facts.cgroups.folder(controller, group).as_deref(), file, &value)?;
+    let both = facts.cgroups.folder("memory", group).map(|folder| folder.join("memory.memsw.limit_in_bytes"));
+    let now = both.and_then(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
+    for Write { controller, file, value } in writes(&facts.cgroups, wanted, now) {
+        let folder = facts.cgroups.folder(controller, group).ok_or_else(|| {
+            Error::unsupported("linux.resources", format!("no control group of this machine has {file}"))
+        })?;
+        fs::write(folder.join(&file), &value)
+            .map_err(|error| Error::io(format!("set {file} to {value}"), error))?;
     }
-    for (file, value) in &wanted.unified {
-        if file.contains('/') {
-            return Err(Error::invalid(
-                "linux.resources.unified",
-                format!("{file:?} is not a file of a control group"),
-            ));
+    if wanted.oom_score_adj != 0 {
+        let score = spec::oom_score(wanted.oom_score_adj, facts).to_string();
+        for pid in facts.cgroups.processes(group) {
+            // One that has just ended needs no score.
+            let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), &score);
         }
-        write(facts.cgroups.folder("unified", group).as_deref(), file, value)?;
     }
     Ok(())
 }
 
-fn write(folder: Option<&Path>, file: &str, value: &str) -> Result<()> {
-    let folder = folder
-        .ok_or_else(|| Error::unsupported("linux.resources", format!("no control group has {file}")))?;
-    fs::write(folder.join(file), value).map_err(|error| Error::io(format!("set {file} to {value}"), error))
+/// The names of the files that a change writes, for tests.
+#[cfg(test)]
+pub(crate) fn planned_files(facts: &Facts, wanted: &v1::LinuxContainerResources) -> Result<Vec<String>> {
+    spec::linux_resources(Some(wanted), facts)?;
+    Ok(writes(&facts.cgroups, wanted, Some(0)).into_iter().map(|write| write.file).collect())
 }
 
 #[cfg(test)]
@@ -165,7 +207,8 @@ mod tests {
     use crate::embedded::mountinfo;
 
     fn files(cgroups: &Cgroups, wanted: &v1::LinuxContainerResources) -> Vec<String> {
-        writes(cgroups, wanted).into_iter().map(|(_, file, value)| format!("{file}={value}")).collect()
+        let list = writes(cgroups, wanted, Some(1 << 20)).into_iter();
+        list.map(|Write { file, value, .. }| format!("{file}={value}")).collect()
     }
 
     #[test]
@@ -194,6 +237,45 @@ mod tests {
             v1::LinuxContainerResources { cpu_quota: -1, memory_limit_in_bytes: -1, ..Default::default() };
         assert_eq!(files(&v2, &unlimited), ["cpu.max=max 100000", "memory.max=max"]);
         assert!(files(&v2, &v1::LinuxContainerResources::default()).is_empty());
+    }
+
+    #[test]
+    fn the_ceiling_is_raised_first_and_lowered_last() {
+        let v1_groups = Cgroups::from_mounts(&mountinfo::parse(
+            "1 2 0:1 / /sys/fs/cgroup/memory rw - cgroup c rw,memory\n",
+        ));
+        let both = |limit: i64, swap: i64| {
+            files(
+                &v1_groups,
+                &v1::LinuxContainerResources {
+                    memory_limit_in_bytes: limit,
+                    memory_swap_limit_in_bytes: swap,
+                    ..Default::default()
+                },
+            )
+        };
+        let (memory, ceiling) = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes");
+        assert_eq!(
+            both(2 << 20, 3 << 20),
+            [format!("{ceiling}={}", 3 << 20), format!("{memory}={}", 2 << 20)]
+        );
+        assert_eq!(both(4096, 8192), [format!("{memory}=4096"), format!("{ceiling}=8192")]);
+        assert_eq!(both(-1, -1), [format!("{ceiling}=-1"), format!("{memory}=-1")]);
+        assert_eq!(both(0, 8192), [format!("{ceiling}=8192")]);
+    }
+
+    #[test]
+    fn processes_can_be_limited_in_both_versions() {
+        let wanted = v1::LinuxContainerResources {
+            unified: [("pids.max".to_owned(), "7".to_owned())].into(),
+            ..Default::default()
+        };
+        for table in [
+            "1 2 0:1 / /sys/fs/cgroup rw - cgroup2 c rw\n",
+            "1 2 0:1 / /sys/fs/cgroup/pids rw - cgroup c rw,pids\n",
+        ] {
+            assert_eq!(files(&Cgroups::from_mounts(&mountinfo::parse(table)), &wanted), ["pids.max=7"]);
+        }
     }
 
     #[test]

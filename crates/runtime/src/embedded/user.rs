@@ -1,6 +1,7 @@
 //! Who a container runs as: the request, the image, and the image's `/etc/passwd` and `/etc/group`.
 
 use super::error::{Error, Result};
+use super::facts::Facts;
 
 /// A user, resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -73,6 +74,30 @@ pub(crate) fn resolve(wanted: &Wanted<'_>, passwd: &str, group: &str) -> Result<
         memberships(group, &entry.name).for_each(&mut add);
     }
     Ok(User { uid: entry.uid, gid, groups })
+}
+
+/// Refuses who does not exist in this process's user namespace. Groups that only the image asks for are left out
+/// instead: most images list some for root, and no program counts on them.
+pub(crate) fn admit(mut user: User, wanted: &Wanted<'_>, facts: &Facts) -> Result<User> {
+    let unmapped = |name: &str, id: u32| {
+        let problem = format!(
+            "{id} does not exist in this user namespace: run as root, or give this user ranges in /etc/subuid and /etc/subgid"
+        );
+        Err(Error::unsupported(format!("{CONTEXT}.{name}"), problem))
+    };
+    if !facts.users.has(user.uid) {
+        return unmapped("run_as_user", user.uid);
+    }
+    if !facts.groups.has(user.gid) {
+        return unmapped("run_as_group", user.gid);
+    }
+    let usable = |gid: u32| facts.can_set_groups && facts.groups.has(gid);
+    let asked = wanted.supplemental_groups.iter().filter_map(|gid| u32::try_from(*gid).ok());
+    if let Some(gid) = asked.into_iter().find(|gid| !usable(*gid)) {
+        return unmapped("supplemental_groups", gid);
+    }
+    user.groups.retain(|gid| usable(*gid));
+    Ok(user)
 }
 
 fn id(value: i64, field: &str) -> Result<u32> {

@@ -101,7 +101,7 @@ fn owner_lives(path: &Path) -> Result<bool, StoreError> {
 pub(crate) fn retire(paths: &Paths, from: &Path) -> io::Result<PathBuf> {
     fs::symlink_metadata(from)?;
     let to = fresh_dir(&paths.staging, "old")?;
-    // An empty directory is replaced by the rename, so the name stays ours throughout.
+    // An empty directory is replaced by the rename.
     match fs::rename(from, &to) {
         Ok(()) => Ok(to),
         Err(error) => {
@@ -111,16 +111,13 @@ pub(crate) fn retire(paths: &Paths, from: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// A name that was never used before: whoever removes a directory by its name, however late, removes that one.
 fn fresh_dir(parent: &Path, kind: &str) -> io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt as _;
-    let pid = std::process::id();
-    for number in 0_u64.. {
-        let path = parent.join(format!("{kind}-{pid}-{number}"));
-        match fs::DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-            Ok(()) => return Ok(path),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
+    let mut bytes = [0; 16];
+    // Reads of up to 256 bytes are never cut short.
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    let path = parent.join(format!("{kind}-{:032x}", u128::from_ne_bytes(bytes)));
+    fs::DirBuilder::new().mode(0o700).create(&path)?;
+    Ok(path)
 }

@@ -45,7 +45,7 @@ impl Cri {
         self.counter.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn channel(&self) -> Asked<Channel> {
+    pub(crate) async fn channel(&self) -> Asked<Channel> {
         let address = format!("unix://{}", self.socket.display());
         let endpoint = tonic::transport::Endpoint::try_from(address).expect("an address");
         endpoint.connect().await.map_err(|error| Status::unavailable(format!("no connection: {error:?}")))
@@ -132,9 +132,19 @@ impl Cri {
         sandbox: &v1::PodSandboxConfig,
         config: &v1::ContainerConfig,
     ) -> Asked<String> {
+        let mut config = config.clone();
+        // As a kubelet sends it: the pod's network and ipc are its containers'.
+        let pods = sandbox.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
+        if let (Some(pods), Some(own)) = (
+            pods.and_then(|context| context.namespace_options.as_ref()),
+            config.linux.as_mut().and_then(|linux| linux.security_context.as_mut()),
+        ) {
+            let own = own.namespace_options.get_or_insert_default();
+            (own.network, own.ipc) = (pods.network, pods.ipc);
+        }
         let request = v1::CreateContainerRequest {
             pod_sandbox_id: pod.to_owned(),
-            config: Some(config.clone()),
+            config: Some(config),
             sandbox_config: Some(sandbox.clone()),
         };
         Ok(self.connected().await?.create_container(request).await?.into_inner().container_id)

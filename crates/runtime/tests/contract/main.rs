@@ -7,15 +7,14 @@ mod busybox;
 mod cases;
 mod cri;
 mod differences;
-#[expect(dead_code, reason = "shared with the test that kills, which needs more")]
 mod subject;
 
 use std::time::Duration;
 
 use cri::Cri;
 use differences::Runtime;
-use rubelet_testbed::{Flavor, require};
-use subject::Embedded;
+use rubelet_testbed::{Flavor, Group, require};
+use subject::embedded;
 
 /// Longest that one case may take: far beyond what any needs, so that a hang is told apart from a slow machine.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -54,16 +53,16 @@ fn examine(runtime: Runtime, mut cri: Cri) {
 
 #[test]
 fn the_embedded_runtime() {
-    let Some(embedded) = Embedded::start("contract", None) else { return };
-    examine(Runtime::Embedded, Cri::new(embedded.socket(), "host", &embedded.cgroup(), embedded.dir()));
+    let Some(embedded) = embedded("contract", None) else { return };
+    examine(Runtime::Embedded, Cri::new(&embedded.socket(), "host", &embedded.cgroup(), embedded.dir()));
 }
 
 /// The same with an image of layers, where the machine has a busybox to make one of.
 #[test]
 fn the_embedded_runtime_with_an_image_of_layers() {
-    let Some(embedded) = Embedded::start("layers", None) else { return };
+    let Some(embedded) = embedded("layers", None) else { return };
     let Some(image) = busybox::import(&embedded.data().join("images")) else { return };
-    examine(Runtime::Embedded, Cri::new(embedded.socket(), &image, &embedded.cgroup(), embedded.dir()));
+    examine(Runtime::Embedded, Cri::new(&embedded.socket(), &image, &embedded.cgroup(), embedded.dir()));
 }
 
 #[test]
@@ -79,7 +78,7 @@ fn containerd_1_6() {
 fn containerd(flavor: Flavor, runtime: Runtime) {
     let Some(containerd) = require(flavor) else { return };
     let cgroup = format!("/rubelet-contract-{}", containerd.pid().unwrap_or_default());
-    let group = subject::Group::new(&cgroup);
+    let group = Group::new(&cgroup);
     let logs = tempfile::tempdir().expect("a folder");
     examine(runtime, Cri::new(&containerd.socket(), rubelet_testbed::BUSYBOX, &cgroup, logs.path()));
     drop(group);

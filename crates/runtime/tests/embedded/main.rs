@@ -3,15 +3,20 @@
 #[path = "../contract/cri.rs"]
 #[expect(dead_code, reason = "shared with the contract, which asks more")]
 mod cri;
+mod limits;
 mod network;
+mod requests;
 mod shims;
+#[path = "../../src/embedded/soup.rs"]
+mod soup;
 #[path = "../contract/subject.rs"]
 mod subject;
 
 use std::path::PathBuf;
 
 use cri::Cri;
-use subject::Embedded;
+use rubelet_testbed::Embedded;
+use subject::embedded;
 
 /// Runs a test against a runtime of its own.
 fn with_runtime<F: Future<Output = ()>>(
@@ -19,8 +24,8 @@ fn with_runtime<F: Future<Output = ()>>(
     cni: Option<PathBuf>,
     test: impl FnOnce(Embedded, Cri) -> F,
 ) {
-    let Some(runtime) = Embedded::start(name, cni) else { return };
-    let cri = Cri::new(runtime.socket(), "host", &runtime.cgroup(), runtime.dir());
+    let Some(runtime) = embedded(name, cni) else { return };
+    let cri = Cri::new(&runtime.socket(), "host", &runtime.cgroup(), runtime.dir());
     let tokio =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");
     tokio.block_on(test(runtime, cri));

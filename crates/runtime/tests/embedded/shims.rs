@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use rubelet_cri::v1::{self, ContainerState};
+use rubelet_testbed::Embedded;
 
 use crate::cri::Cri;
-use crate::subject::Embedded;
 use crate::with_runtime;
 
 /// The process of a container, by what the runtime says.

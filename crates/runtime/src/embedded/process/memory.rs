@@ -1,15 +1,19 @@
-//! A process that has set itself up and will now sleep gives back the pages of code it no longer needs.
+//! A process that has set itself up and will now sleep gives back the pages of its binaries that it no longer needs.
 
-/// Drops this process's hold on the read-only, unmodified pages of its binaries.
+use std::io::{BufRead as _, BufReader};
+
+/// Drops this process's hold on the unmodified pages of its binaries: code, and what is only read at the start.
 ///
 /// They stay in the page cache and come back by themselves when touched, so this changes nothing but the bill.
 #[expect(unsafe_code, reason = "madvise has no safe wrapper")]
-pub(crate) fn give_back_code_pages() {
-    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
-    for (start, len) in code_ranges(&maps) {
-        // SAFETY: the range is mapped from a file, and not writable, so every page of it that is dropped is read back
-        // from the file on its next use with the same content. Ranges with relocated (private, written) pages are
-        // excluded by `code_ranges`.
+pub(crate) fn give_back_file_pages() {
+    let Ok(file) = std::fs::File::open("/proc/self/smaps") else { return };
+    // Line by line: the whole text would cost the memory that this is to save.
+    let lines = BufReader::with_capacity(4096, file).lines();
+    for (start, len) in clean_ranges(lines.map_while(Result::ok)) {
+        // SAFETY: the range is mapped from a file, is not writable, and by the kernel's word none of its pages has been
+        // written to since it was mapped; so every page that is dropped is read back from the file on its next use,
+        // with the same content. This process has one thread: nobody changes the mappings meanwhile.
         unsafe {
             let _ =
                 rustix::mm::madvise(start as *mut std::ffi::c_void, len, rustix::mm::Advice::LinuxDontNeed);
@@ -17,41 +21,66 @@ pub(crate) fn give_back_code_pages() {
     }
 }
 
-/// Executable mappings of files. Read-only data is left alone: relocations may have been written into it.
-fn code_ranges(maps: &str) -> Vec<(usize, usize)> {
-    maps.lines()
-        .filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let (range, flags) = (words.next()?, words.next()?);
-            let path = words.nth(3)?;
-            if flags != "r-xp" || !path.starts_with('/') {
-                return None;
+/// Mappings of files that cannot be written to and never were. One with relocations has anonymous pages: those would
+/// be lost.
+fn clean_ranges(smaps: impl Iterator<Item = String>) -> Vec<(usize, usize)> {
+    let mut ranges = Vec::new();
+    let mut candidate = None;
+    for line in smaps {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("Anonymous:") => {
+                let range = candidate.take();
+                if words.next() == Some("0") {
+                    ranges.extend(range);
+                }
             }
-            let (start, end) = range.split_once('-')?;
-            let start = usize::from_str_radix(start, 16).ok()?;
-            let end = usize::from_str_radix(end, 16).ok()?;
-            Some((start, end.checked_sub(start)?))
-        })
-        .collect()
+            Some(first) if !first.ends_with(':') => candidate = file_range(first, words),
+            _ => {}
+        }
+    }
+    ranges
+}
+
+/// `start-end flags offset device inode path`, of a file that is only read or executed.
+fn file_range<'a>(range: &str, mut rest: impl Iterator<Item = &'a str>) -> Option<(usize, usize)> {
+    let flags = rest.next()?;
+    let path = rest.nth(3)?;
+    if !matches!(flags, "r--p" | "r-xp") || !path.starts_with('/') {
+        return None;
+    }
+    let (start, end) = range.split_once('-')?;
+    let start = usize::from_str_radix(start, 16).ok()?;
+    let end = usize::from_str_radix(end, 16).ok()?;
+    Some((start, end.checked_sub(start)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_code_of_files_is_given_back() {
-        let maps = "55d0-55d8 r--p 00000000 08:01 12 /usr/bin/x\n\
-                    1000-3000 r-xp 00008000 08:01 12 /usr/bin/x\n\
-                    4000-5000 rw-p 00010000 08:01 12 /usr/bin/x\n\
-                    7ff0-7ff8 r-xp 00000000 00:00 0 [vdso]\n\
-                    8000-9000 r-xp 00000000 00:00 0\n";
-        assert_eq!(code_ranges(maps), [(0x1000, 0x2000)]);
+    fn mapping(head: &str, anonymous: u64) -> String {
+        format!("{head}\nSize: 8 kB\nRss: 8 kB\nAnonymous: {anonymous} kB\nVmFlags: rd mr\n")
     }
 
     #[test]
-    fn code_runs_on_after_it_was_given_back() {
-        give_back_code_pages();
-        assert_eq!((1..=4).product::<u32>(), 24);
+    fn only_what_was_never_written_is_given_back() {
+        let smaps = [
+            mapping("1000-3000 r--p 00000000 08:01 12 /usr/bin/x", 0),
+            mapping("4000-5000 r-xp 00008000 08:01 12 /usr/bin/x", 0),
+            mapping("6000-7000 r--p 00010000 08:01 12 /usr/bin/x", 4),
+            mapping("8000-9000 rw-p 00012000 08:01 12 /usr/bin/x", 0),
+            mapping("a000-b000 r--p 00000000 00:00 0", 0),
+            mapping("c000-d000 r-xp 00000000 00:00 0 [vdso]", 0),
+        ]
+        .concat();
+        let ranges = clean_ranges(smaps.lines().map(str::to_owned));
+        assert_eq!(ranges, [(0x1000, 0x2000), (0x4000, 0x1000)]);
+    }
+
+    #[test]
+    fn a_program_has_something_to_give_back() {
+        let own = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        assert!(!clean_ranges(own.lines().map(str::to_owned)).is_empty());
     }
 }

@@ -23,7 +23,8 @@ fn describe(image: &Image) -> v1::Image {
         id: image.id.to_string(),
         repo_tags: image.repo_tags.clone(),
         repo_digests: image.repo_digests.clone(),
-        size: image.size,
+        // A kubelet takes an image of no bytes for one that is not there; the built-in one and an empty one have none.
+        size: image.size.max(1),
         uid: uid.map(|value| v1::Int64Value { value }),
         username: if uid.is_some() { String::new() } else { user.to_owned() },
         spec: None,

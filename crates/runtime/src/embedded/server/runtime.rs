@@ -171,7 +171,7 @@ impl RuntimeService for Service {
         let mut info = HashMap::new();
         if request.verbose {
             let record = sandbox.record.read().clone();
-            info.insert("record".to_owned(), serde_json::to_string(&record).unwrap_or_default());
+            info.insert("info".to_owned(), serde_json::to_string(&record).unwrap_or_default());
         }
         let timestamp = crate::embedded::clock::now();
         let containers = self.runtime.registry.containers_of(&sandbox.id);

@@ -3,18 +3,18 @@
 //! The container is made a sibling of the helper, so it is the shim's child from its first moment.
 
 use std::io::Write as _;
-use std::path::Path;
 
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::error::LibcontainerError;
 use libcontainer::syscall::syscall::SyscallType;
 
+use super::diary::Diary;
 use super::mount_ns;
 use super::payload::Launch;
 use super::protocol::Progress;
-use super::settings::{self, Settings};
+use super::settings::Settings;
 use crate::embedded::error::{Error, Result};
-use crate::embedded::{process, store};
+use crate::embedded::process;
 
 /// Folder of the container library's own state, in the container's folder.
 pub(crate) const STATE: &str = "state";
@@ -37,25 +37,27 @@ pub(super) fn main(fd: Option<&str>) -> Result<()> {
 
 fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     let bundle = std::env::current_dir().map_err(|error| Error::io("find the container's folder", error))?;
-    let settings: Settings = store::read_json(Path::new(settings::FILE))?
-        .ok_or_else(|| Error::Internal("the container's folder has no settings".to_owned()))?;
+    let settings = Settings::read()?;
+    forget_groups();
     mount_ns::enter(&settings)?;
 
+    let diary = Diary::begin()?;
+    let library = library(&diary);
     let (verdict, failure) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::io("make a pipe", errno))?;
     let mut container = ContainerBuilder::new(settings.id.clone(), SyscallType::Linux)
         .with_executor(Launch::new(settings.payload, Some(failure)))
         .with_root_path(bundle.join(STATE))
-        .map_err(library)?
+        .map_err(&library)?
         .as_init(&bundle)
         .with_systemd(false)
         .with_detach(true)
         .as_sibling(true)
         .build()
-        .map_err(library)?;
+        .map_err(&library)?;
     let pid = container.pid().ok_or_else(|| Error::Internal("the container has no process".to_owned()))?;
     tell(&Progress::Created(pid.as_raw()));
-    container.start().map_err(library)?;
+    container.start().map_err(&library)?;
 
     // The pipe ends when the program replaces this code, or brings the reason why it did not.
     let mut message = String::new();
@@ -63,17 +65,29 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     if message.is_empty() { Ok(()) } else { Err(Error::State(message)) }
 }
 
-/// The container library nests its errors; people need the innermost ones too.
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-pub(super) fn library(error: LibcontainerError) -> Error {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(&error);
-    while let Some(inner) = source {
-        let inner_text = inner.to_string();
-        if !text.ends_with(&inner_text) {
-            text = format!("{text}: {inner_text}");
+/// A container has the groups that were asked for; the library would leave it ours if these are none. Where the kernel
+/// does not allow this (a user namespace of one user), they are that user's and stay.
+pub(super) fn forget_groups() {
+    let _ = rustix::thread::set_thread_groups(&[]);
+}
+
+/// The container library nests its errors, and keeps some of them to itself; people need the innermost ones, too.
+pub(super) fn library(diary: &Diary) -> impl Fn(LibcontainerError) -> Error {
+    move |error| {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(inner) = source {
+            let inner_text = inner.to_string();
+            if !text.ends_with(&inner_text) {
+                text = format!("{text}: {inner_text}");
+            }
+            source = inner.source();
         }
-        source = inner.source();
+        // What crosses a fork comes with the end that C gives its strings.
+        let text = text.trim_end_matches('\0');
+        match diary.read() {
+            more if more.is_empty() => Error::State(text.to_owned()),
+            more => Error::State(format!("{text} ({more})")),
+        }
     }
-    Error::State(text)
 }

@@ -17,9 +17,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
-use super::create::{STATE, library};
+use super::create::{STATE, forget_groups, library};
+use super::diary::Diary;
+use super::mount_ns;
 use super::payload::Launch;
-use super::settings::Payload;
+use super::settings::{Payload, Settings};
 use crate::embedded::error::{Error, Result};
 use crate::embedded::store;
 
@@ -70,17 +72,21 @@ fn run(request: &Request, socket: &UnixStream) -> Result<Verdict> {
     rustix::io::write(&process, &text).map_err(|errno| Error::io("write the process", errno))?;
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&process));
     let null = std::fs::File::open("/dev/null").map_err(|error| Error::io("open /dev/null", error))?;
+    forget_groups();
+    mount_ns::enter_without_root(&Settings::read()?)?;
 
+    let diary = Diary::begin()?;
+    let library = library(&diary);
     let pid = ContainerBuilder::new(request.id.clone(), SyscallType::Linux)
         .with_executor(Launch::new(Payload::Program, None))
         .with_stdin(null)
         .with_root_path(&private.root)
-        .map_err(library)?
+        .map_err(&library)?
         .as_tenant()
         .with_process(Some(path))
         .with_detach(true)
         .build()
-        .map_err(library)?;
+        .map_err(&library)?;
     drop(private);
     // The command's pipes must end with the command, not with its watcher.
     let null = std::fs::File::options()

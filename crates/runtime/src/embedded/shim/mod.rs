@@ -15,6 +15,7 @@
 //! Lines to the shim: `signal <n>`, `kill`, `reopen`; answered by `ok` or `error <text>`.
 
 pub(crate) mod create;
+mod diary;
 pub(crate) mod exec;
 mod line_log;
 pub(crate) mod mount_ns;
@@ -32,6 +33,8 @@ pub const SHIM: &str = "shim";
 pub const CREATE: &str = "shim-create";
 /// Hidden subcommand: run a command in the container of the current folder, for the runtime.
 pub const EXEC: &str = "shim-exec";
+/// Hidden subcommand: hold a user namespace, for a runtime of somebody who is not root.
+pub(crate) const HOLDER: &str = "namespace-holder";
 
 /// Runs one of the hidden subcommands, if the arguments name one.
 ///
@@ -43,6 +46,7 @@ pub fn intercept() -> Option<ExitCode> {
         SHIM => serve::main(),
         CREATE => create::main(args.next().as_deref()),
         EXEC => exec::main(),
+        HOLDER => super::rootless::holder::main(),
         _ => return None,
     };
     Some(match outcome {

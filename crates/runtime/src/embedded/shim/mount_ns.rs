@@ -7,23 +7,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, unshare};
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change, mount_remount,
-};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
 
 use super::settings::{RootfsPlan, Settings};
 use crate::embedded::error::{Error, Result};
 use crate::embedded::mountinfo;
+use crate::image;
+use crate::image::rootfs::{Rootfs, RootfsError};
 
 /// Where the root is mounted, in the container's folder.
 pub(crate) const ROOTFS: &str = "rootfs";
 /// The writable layer.
 pub(crate) const UPPER: &str = "upper";
-const SCRATCH: &str = "scratch";
+/// What a container of the built-in image writes to its private folders.
+pub(crate) const SCRATCH: &str = "scratch";
 
 /// Enters a mount namespace of its own and puts the root file system together there.
 pub(super) fn enter(settings: &Settings) -> Result<()> {
-    unshare(CloneFlags::CLONE_NEWNS).map_err(|errno| Error::io("leave the host's mount namespace", errno))?;
+    leave()?;
     let folder = std::env::current_dir().map_err(|error| Error::io("find the container's folder", error))?;
     if settings.shared_mounts {
         // Volumes that spread back must stay peers of the host's mounts; only the folder that we mount into must not.
@@ -32,13 +33,15 @@ pub(super) fn enter(settings: &Settings) -> Result<()> {
     } else {
         change(Path::new("/"), MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     }
+    if settings.cgroup.is_empty() {
+        stand_in_for_cgroups()?;
+    }
     match &settings.rootfs {
-        RootfsPlan::Host => host(&folder),
+        RootfsPlan::Host(options) => mounted(image::rootfs::mount_host(&folder, options)),
         RootfsPlan::Layers(layers) => {
             // Lowest first there, topmost first here.
             let layers: Vec<PathBuf> = layers.iter().rev().cloned().collect();
-            let mounted = crate::image::rootfs::mount_layers(&layers, &folder);
-            mounted.map(drop).map_err(|error| Error::State(error.to_string()))
+            mounted(image::rootfs::mount_layers(&layers, &folder))
         }
         RootfsPlan::Empty => {
             make_dirs(&[ROOTFS])?;
@@ -47,33 +50,33 @@ pub(super) fn enter(settings: &Settings) -> Result<()> {
     }
 }
 
-/// The host's root with a scratch layer on top, so that mount points can be made where the host has none.
-fn host(folder: &Path) -> Result<()> {
-    make_dirs(&[ROOTFS, SCRATCH])?;
-    tmpfs(Path::new(SCRATCH), "mode=755,size=16m")?;
-    make_dirs(&["scratch/upper", "scratch/work"])?;
-    let options = Some(c"lowerdir=/,upperdir=scratch/upper,workdir=scratch/work");
-    if mount("overlay", ROOTFS, "overlay", MountFlags::empty(), options).is_err() {
-        // Some file systems cannot be a layer. A plain view works too; only mount points must then exist.
-        mount_bind("/", ROOTFS).map_err(|errno| Error::io("bind the host's root", errno))?;
-    }
-    let text = fs::read_to_string("/proc/self/mountinfo")
-        .map_err(|error| Error::io("read the mount table", error))?;
-    for source in mountinfo::host_volumes(&mountinfo::parse(&text), folder) {
-        let inside = Path::new(ROOTFS).join(source.strip_prefix("/").unwrap_or(&source));
-        // A mount that cannot be shown is like one that is not there: the image promises the host's root, no more.
-        if inside.exists() && mount_bind(&source, &inside).is_ok() {
-            remount_readonly(&inside)?;
-        }
-    }
-    // Other containers' files are nobody's business. The data folder is two above a container's.
-    if let Some(data) = folder.parent().and_then(Path::parent) {
-        let inside = Path::new(ROOTFS).join(data.strip_prefix("/").unwrap_or(data));
-        if inside.is_dir() {
-            tmpfs(&inside, "mode=700,size=4k")?;
-        }
+/// For a helper that joins a container: as [`enter`], but without a root to make.
+pub(super) fn enter_without_root(settings: &Settings) -> Result<()> {
+    if settings.cgroup.is_empty() {
+        leave()?;
+        change(Path::new("/"), MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+        stand_in_for_cgroups()?;
     }
     Ok(())
+}
+
+fn leave() -> Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS).map_err(|errno| Error::io("leave the host's mount namespace", errno))
+}
+
+/// Without control groups of ours, the container library must not find any to write to: with a hierarchy that is one
+/// whole and read-only it leaves processes where they are, with any other it fails. Only this process and the library
+/// in it see this mount; a container gets a `/sys` of its own.
+fn stand_in_for_cgroups() -> Result<()> {
+    unshare(CloneFlags::CLONE_NEWCGROUP)
+        .map_err(|errno| Error::io("leave the host's control groups", errno))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    mount("cgroup2", "/sys/fs/cgroup", "cgroup2", flags, None)
+        .map_err(|errno| Error::io("mount control groups to look at", errno))
+}
+
+fn mounted(outcome: std::result::Result<Rootfs, RootfsError>) -> Result<()> {
+    outcome.map(drop).map_err(|error| Error::State(error.to_string()))
 }
 
 fn tmpfs(target: &Path, options: &str) -> Result<()> {
@@ -82,11 +85,6 @@ fn tmpfs(target: &Path, options: &str) -> Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", target, "tmpfs", flags, Some(options.as_c_str()))
         .map_err(|errno| Error::io(format!("mount a tmpfs at {}", target.display()), errno))
-}
-
-fn remount_readonly(target: &Path) -> Result<()> {
-    mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "")
-        .map_err(|errno| Error::io(format!("make {} read-only", target.display()), errno))
 }
 
 fn change(target: &Path, flags: MountPropagationFlags) -> Result<()> {

@@ -18,7 +18,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::line_log::{Lines, LogFile};
 use super::protocol::{Command, Progress, Report};
 use super::reap::Reaped;
-use super::settings::{self, Settings};
+use super::settings::Settings;
 use crate::embedded::cgroup::Cgroups;
 use crate::embedded::error::{Error, Result};
 use crate::embedded::state::{Cause, Exit};
@@ -30,8 +30,7 @@ const MAX_REQUEST: usize = 256;
 
 /// Entry point, in the container's folder, with the listening socket as standard input.
 pub(super) fn main() -> Result<()> {
-    let settings: Settings = store::read_json(Path::new(settings::FILE))?
-        .ok_or_else(|| Error::Internal("this is no container's folder".to_owned()))?;
+    let settings = Settings::read()?;
     // Own session: a terminal or a service manager that ends the runtime's group must not reach us.
     let _ = rustix::process::setsid();
     // Whatever a container leaves behind falls to us.
@@ -273,7 +272,7 @@ impl Shim {
             let _ = client.socket.write_all(Report::Started { pid, at }.line().as_bytes());
         }
         // From here on there is nothing to do but wait.
-        process::give_back_code_pages();
+        process::give_back_file_pages();
     }
 
     fn fail(&mut self, message: String) {

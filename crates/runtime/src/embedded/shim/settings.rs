@@ -1,8 +1,12 @@
 //! What a shim and its helper need to know, written by the runtime as `shim.json` in the container's folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::embedded::error::{Error, Result};
+use crate::embedded::store;
+use crate::image::rootfs;
 
 /// File name in the container's folder.
 pub(crate) const FILE: &str = "shim.json";
@@ -30,12 +34,20 @@ pub(crate) struct Settings {
     pub(crate) payload: Payload,
 }
 
+impl Settings {
+    /// Those of the container whose folder this process works in.
+    pub(super) fn read() -> Result<Self> {
+        let missing = || Error::Internal("this is no container's folder: it has no settings".to_owned());
+        store::read_json(Path::new(FILE))?.ok_or_else(missing)
+    }
+}
+
 /// What a root file system is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RootfsPlan {
-    /// The host's root, with a scratch layer for mount points.
-    Host,
+    /// The host's root, with these mount points.
+    Host(rootfs::Options),
     /// Layers, topmost first, with a writable layer in the container's folder.
     Layers(Vec<PathBuf>),
     /// Nothing at all.

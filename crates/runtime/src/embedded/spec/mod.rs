@@ -20,7 +20,7 @@ use super::user::User;
 use crate::image::ImageConfig;
 
 pub(crate) use process::{exec as exec_process, stop_signal};
-pub(crate) use resources::{linux as linux_resources, oom_score};
+pub(crate) use resources::{PIDS, linux as linux_resources, oom_score};
 
 /// A namespace of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +122,9 @@ fn refuse_unknown(input: &Input<'_>) -> Result<()> {
     }
     if !config.cdi_devices.is_empty() {
         return Err(Error::unsupported("CDI_devices", "device injection by CDI is not available"));
+    }
+    if config.image.as_ref().is_some_and(|image| !image.runtime_handler.is_empty()) {
+        return Err(Error::unsupported("image.runtime_handler", "there is one handler here"));
     }
     if config.tty {
         return Err(Error::unsupported("tty", "terminals are not available yet"));

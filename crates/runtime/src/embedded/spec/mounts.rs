@@ -15,11 +15,6 @@ pub(super) struct Mounts {
 
 pub(super) fn all(input: &Input<'_>) -> Result<Mounts> {
     let mut list = system(input);
-    if input.host_image {
-        for (path, mode) in [("/tmp", "mode=1777"), ("/run", "mode=755"), ("/var/tmp", "mode=1777")] {
-            list.push(mount(path, "tmpfs", "tmpfs", &["nosuid", "nodev", mode]));
-        }
-    }
     list.extend(files(input));
     list.extend(volumes(input)?);
     Ok(Mounts { list, spread_back: super::spreads_back(input.config) })
@@ -29,19 +24,18 @@ pub(super) fn all(input: &Input<'_>) -> Result<Mounts> {
 fn system(input: &Input<'_>) -> Vec<Value> {
     let privileged = input.privileged();
     let access = if privileged { "rw" } else { "ro" };
+    let mut terminals = vec!["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"];
+    // The group of terminals on every Linux machine, but in a user namespace it may not exist.
+    if input.facts.groups.has(5) {
+        terminals.push("gid=5");
+    }
     let mut list = vec![
         mount("/proc", "proc", "proc", &["nosuid", "noexec", "nodev"]),
         mount("/dev", "tmpfs", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
-        mount(
-            "/dev/pts",
-            "devpts",
-            "devpts",
-            &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
-        ),
+        mount("/dev/pts", "devpts", "devpts", &terminals),
     ];
-    if input.namespaces.ipc == Namespace::Host {
-        list.push(mount("/dev/mqueue", "bind", "/dev/mqueue", &["rbind", "nosuid", "noexec", "nodev"]));
-    } else {
+    // Of the ipc namespace that the container is in, whose that may be; but only the machine's root can show the machine's.
+    if !(input.namespaces.ipc == Namespace::Host && input.facts.rootless) {
         list.push(mount("/dev/mqueue", "mqueue", "mqueue", &["nosuid", "noexec", "nodev"]));
     }
     if !takes(input.config, "/dev/shm") {

@@ -9,90 +9,149 @@ use crate::embedded::facts::Facts;
 
 const FIELD: &str = "linux.resources";
 
+type Object = Map<String, Value>;
+
 /// The OCI `linux.resources` object. Zero means "not said", as everywhere in the CRI.
-pub(crate) fn linux(
-    wanted: Option<&v1::LinuxContainerResources>,
-    facts: &Facts,
-) -> Result<Map<String, Value>> {
+pub(crate) fn linux(wanted: Option<&v1::LinuxContainerResources>, facts: &Facts) -> Result<Object> {
     let mut out = Map::new();
     let Some(wanted) = wanted else { return Ok(out) };
-    let needs = |field: &str| {
-        Error::unsupported(format!("{FIELD}.{field}"), "this machine has no such control group")
-    };
-    let have = |controller: &str| facts.cgroups.folder(controller, "/.").is_some();
-
-    let mut cpu = Map::new();
-    let numbers = [("period", wanted.cpu_period, "cpu_period"), ("shares", wanted.cpu_shares, "cpu_shares")];
-    for (key, value, field) in numbers {
-        match value {
-            0 => {}
-            1.. => {
-                cpu.insert(key.to_owned(), json!(value));
-            }
-            _ => return Err(Error::invalid(format!("{FIELD}.{field}"), format!("{value} is negative"))),
+    for (key, part) in [("cpu", cpu(wanted, facts)?), ("memory", memory(wanted, facts)?)] {
+        if !part.is_empty() {
+            out.insert(key.to_owned(), Value::Object(part));
         }
     }
-    if wanted.cpu_quota != 0 {
-        cpu.insert("quota".to_owned(), json!(wanted.cpu_quota));
+    let pages = huge_pages(wanted, facts)?;
+    if !pages.is_empty() {
+        out.insert("hugepageLimits".to_owned(), Value::Array(pages));
     }
-    for (key, value) in [("cpus", &wanted.cpuset_cpus), ("mems", &wanted.cpuset_mems)] {
-        if !value.is_empty() {
+    match facts.cgroups {
+        Cgroups::V2(_) => out.extend(unified(wanted)?),
+        Cgroups::V1(_) | Cgroups::None => out.extend(unified_in_v1(wanted, facts)?),
+    }
+    Ok(out)
+}
+
+fn needs(facts: &Facts, controller: &str, field: &str) -> Result<()> {
+    if facts.cgroups.folder(controller, "/.").is_some() {
+        return Ok(());
+    }
+    let problem = if facts.rootless {
+        "limits need control groups, and these need root"
+    } else {
+        "this machine has no such control group"
+    };
+    Err(Error::unsupported(format!("{FIELD}.{field}"), problem))
+}
+
+fn cpu(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Object> {
+    let mut cpu = Map::new();
+    let numbers = [
+        ("period", wanted.cpu_period, "cpu_period", 1),
+        ("shares", wanted.cpu_shares, "cpu_shares", 1),
+        ("quota", wanted.cpu_quota, "cpu_quota", UNLIMITED),
+    ];
+    for (key, value, field, least) in numbers {
+        if value != 0 {
+            at_least(least, value, field)?;
+            needs(facts, "cpu", field)?;
             cpu.insert(key.to_owned(), json!(value));
         }
     }
-    if !cpu.is_empty() {
-        if !have("cpu") {
-            return Err(needs("cpu_quota"));
+    let sets = [("cpus", &wanted.cpuset_cpus, "cpuset_cpus"), ("mems", &wanted.cpuset_mems, "cpuset_mems")];
+    for (key, value, field) in sets {
+        if !value.is_empty() {
+            needs(facts, "cpuset", field)?;
+            cpu.insert(key.to_owned(), json!(value));
         }
-        out.insert("cpu".to_owned(), Value::Object(cpu));
     }
+    Ok(cpu)
+}
 
+fn memory(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Object> {
     let mut memory = Map::new();
     let (limit, swap) = (wanted.memory_limit_in_bytes, wanted.memory_swap_limit_in_bytes);
     if limit != 0 {
+        const NAME: &str = "memory_limit_in_bytes";
+        at_least(UNLIMITED, limit, NAME)?;
+        needs(facts, "memory", NAME)?;
         memory.insert("limit".to_owned(), json!(limit));
     }
     if swap != 0 {
+        const NAME: &str = "memory_swap_limit_in_bytes";
+        at_least(UNLIMITED, swap, NAME)?;
         if facts.swap_limit {
             memory.insert("swap".to_owned(), json!(swap));
         } else if swap != limit {
             // "No swap at all" is what a machine without swap accounting gives anyway to a group within its limit.
-            return Err(Error::unsupported(
-                format!("{FIELD}.memory_swap_limit_in_bytes"),
-                "swap is not accounted for here",
-            ));
+            return Err(Error::unsupported(format!("{FIELD}.{NAME}"), "swap is not accounted for here"));
         }
     }
-    if !memory.is_empty() {
-        if !have("memory") {
-            return Err(needs("memory_limit_in_bytes"));
-        }
-        out.insert("memory".to_owned(), Value::Object(memory));
-    }
-
-    let pages: Vec<Value> = wanted
-        .hugepage_limits
-        .iter()
-        .filter(|_| have("hugetlb") || matches!(facts.cgroups, Cgroups::V2(_)))
-        .map(|limit| json!({ "pageSize": limit.page_size, "limit": limit.limit }))
-        .collect();
-    if let (true, Some(limit)) =
-        (pages.is_empty(), wanted.hugepage_limits.iter().find(|limit| limit.limit > 0))
-    {
-        return Err(needs(&format!("hugepage_limits[{}]", limit.page_size)));
-    }
-    if !pages.is_empty() {
-        out.insert("hugepageLimits".to_owned(), json!(pages));
-    }
-
-    if !wanted.unified.is_empty() {
-        if !matches!(facts.cgroups, Cgroups::V2(_)) {
-            return Err(Error::unsupported(format!("{FIELD}.unified"), "this machine uses cgroup v1"));
-        }
-        out.insert("unified".to_owned(), json!(wanted.unified));
-    }
-    Ok(out)
+    Ok(memory)
 }
+
+/// Both v1 and v2 write "no limit" as this.
+const UNLIMITED: i64 = -1;
+
+fn at_least(least: i64, value: i64, field: &str) -> Result<()> {
+    if value >= least {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{FIELD}.{field}"), format!("{value} is no limit: the least is {least}")))
+}
+
+fn huge_pages(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Vec<Value>> {
+    let mut pages = Vec::new();
+    for page in &wanted.hugepage_limits {
+        let field = format!("hugepage_limits[{}]", page.page_size);
+        if !is_page_size(&page.page_size) {
+            let problem = format!("{:?} is not a size of pages: write it as 2MB", page.page_size);
+            return Err(Error::invalid(format!("{FIELD}.hugepage_limits"), problem));
+        }
+        match needs(facts, "hugetlb", &field) {
+            Ok(()) => pages.push(json!({ "pageSize": page.page_size, "limit": page.limit })),
+            // Every kubelet sends a limit of none for each size there is: a machine that cannot count them has none.
+            Err(_) if page.limit == 0 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(pages)
+}
+
+/// It becomes part of a file's name.
+fn is_page_size(text: &str) -> bool {
+    let number = ["KB", "MB", "GB"].iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn unified_field(file: &str) -> String {
+    format!("{FIELD}.unified[{file:?}]")
+}
+
+fn unified(wanted: &v1::LinuxContainerResources) -> Result<Option<(String, Value)>> {
+    if let Some(file) = wanted.unified.keys().find(|file| file.contains('/') || !file.contains('.')) {
+        return Err(Error::invalid(unified_field(file), "is not a file of a control group"));
+    }
+    Ok((!wanted.unified.is_empty()).then(|| ("unified".to_owned(), json!(wanted.unified))))
+}
+
+/// The one limit of v2's words that v1 has, too, and CRI no field for: how many processes.
+fn unified_in_v1(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Option<(String, Value)>> {
+    if let Some(file) = wanted.unified.keys().find(|file| *file != PIDS) {
+        return Err(Error::unsupported(unified_field(file), "this machine uses cgroup v1"));
+    }
+    let Some(text) = wanted.unified.get(PIDS) else { return Ok(None) };
+    needs(facts, "pids", &format!("unified[{PIDS:?}]"))?;
+    let limit = match text.trim() {
+        "max" => UNLIMITED,
+        number => number.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| {
+            Error::invalid(unified_field(PIDS), format!("{text:?} is neither a number nor \"max\""))
+        })?,
+    };
+    Ok(Some(("pids".to_owned(), json!({ "limit": limit }))))
+}
+
+/// The file of the limit on processes, in both versions.
+pub(crate) const PIDS: &str = "pids.max";
 
 /// Without the right to lower a score, a container's cannot be below our own.
 pub(crate) fn oom_score(wanted: i64, facts: &Facts) -> i64 {

@@ -43,13 +43,21 @@ pub(super) fn check(input: &Input<'_>) -> Result<()> {
             "SELinux labels are not supported",
         ));
     }
+    if context.privileged && !sandbox_is_privileged(input.sandbox) {
+        return Err(Error::invalid(format!("{FIELD}.privileged"), "the pod's sandbox is not privileged"));
+    }
     let user_namespace =
         context.namespace_options.as_ref().and_then(|options| options.userns_options.as_ref());
-    if user_namespace.is_some_and(|options| options.mode() == v1::NamespaceMode::Pod) {
+    if user_namespace.is_some_and(|options| options.mode() != v1::NamespaceMode::Node) {
         let problem = "user namespaces for pods are not supported";
         return Err(Error::unsupported(format!("{FIELD}.namespace_options.userns_options"), problem));
     }
     Ok(())
+}
+
+fn sandbox_is_privileged(sandbox: &v1::PodSandboxConfig) -> bool {
+    let context = sandbox.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
+    context.is_some_and(|context| context.privileged)
 }
 
 /// The deprecated path: empty and `unconfined` mean no filter.

@@ -4,19 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::embedded::cgroup::Cgroups;
-use crate::embedded::facts::CAPABILITIES;
 
 fn facts() -> Facts {
     let table = "1 2 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-    Facts {
-        cgroups: Cgroups::from_mounts(&crate::embedded::mountinfo::parse(table)),
-        capabilities: CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
-        oom_score_floor: -1000,
-        selinux: false,
-        apparmor: false,
-        swap_limit: true,
-        rootless: false,
-    }
+    Facts::able(Cgroups::from_mounts(&crate::embedded::mountinfo::parse(table)))
 }
 
 struct Case {
@@ -35,7 +26,17 @@ impl Case {
     fn new() -> Self {
         Self {
             config: v1::ContainerConfig { command: vec!["/bin/true".to_owned()], ..Default::default() },
-            sandbox: v1::PodSandboxConfig { hostname: "pod".to_owned(), ..Default::default() },
+            sandbox: v1::PodSandboxConfig {
+                hostname: "pod".to_owned(),
+                linux: Some(v1::LinuxPodSandboxConfig {
+                    security_context: Some(v1::LinuxSandboxSecurityContext {
+                        privileged: true,
+                        ..Default::default()
+                    }),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            },
             image: ImageConfig::default(),
             host_image: false,
             user: User::default(),
@@ -54,6 +55,11 @@ impl Case {
             devices: Vec::new(),
             facts: facts(),
         }
+    }
+
+    fn in_plain_sandbox(mut self) -> Self {
+        self.sandbox.linux = None;
+        self
     }
 
     fn context(mut self, change: impl FnOnce(&mut v1::LinuxContainerSecurityContext)) -> Self {
@@ -134,17 +140,10 @@ fn a_plain_container() {
 }
 
 #[test]
-fn the_host_image_is_read_only_with_private_scratch() {
-    let mut case = Case::new().mount(bind("/srv/x", "/run/x"));
+fn the_host_image_is_read_only() {
+    let mut case = Case::new();
     case.host_image = true;
-    let spec = case.spec();
-    assert_eq!(spec["root"]["readonly"], true);
-    let paths = destinations(&spec);
-    let position = |path: &str| paths.iter().position(|known| known == path).expect(path);
-    for path in ["/tmp", "/run", "/var/tmp"] {
-        assert_eq!(mount_at(&spec, path)["type"], "tmpfs");
-    }
-    assert!(position("/run") < position("/run/x"), "scratch first, volumes on top");
+    assert_eq!(case.spec()["root"]["readonly"], true);
 }
 
 #[test]
@@ -160,7 +159,7 @@ fn host_namespaces_and_a_host_ipc() {
     let spec = case.spec();
     assert_eq!(spec["linux"]["namespaces"], json!([{ "type": "mount" }, { "type": "cgroup" }]));
     assert_eq!(mount_at(&spec, "/dev/shm")["source"], "/dev/shm");
-    assert_eq!(mount_at(&spec, "/dev/mqueue")["type"], "bind");
+    assert_eq!(mount_at(&spec, "/dev/mqueue")["type"], "mqueue");
     let env = spec["process"]["env"].as_array().unwrap();
     assert!(!env.iter().any(|entry| entry.as_str().unwrap().starts_with("HOSTNAME=")));
 }
@@ -306,6 +305,22 @@ fn what_cannot_be_done_is_refused_by_name() {
     tty.config.tty = true;
     let mut cdi = Case::new();
     cdi.config.cdi_devices.push(v1::CdiDevice { name: "gpu".to_owned() });
+    let mut windows = Case::new();
+    windows.config.windows = Some(v1::WindowsContainerConfig::default());
+    let mut handler = Case::new();
+    handler.config.image = Some(v1::ImageSpec { runtime_handler: "vm".to_owned(), ..Default::default() });
+    let mut nul = Case::new();
+    nul.config.args.push("a\0b".to_owned());
+    let variable = |key: &[u8], value: &[u8]| {
+        let mut case = Case::new();
+        let key = String::from_utf8(key.to_vec()).expect("text");
+        case.config.envs.push(v1::KeyValue { key, value: value.to_vec() });
+        case
+    };
+    let selinux = |mut case: Case| {
+        case.facts.selinux = true;
+        case
+    };
     let table: Vec<(Case, &str)> = vec![
         (nothing, "command: "),
         (relative, "working_dir: "),
@@ -339,9 +354,79 @@ fn what_cannot_be_done_is_refused_by_name() {
             v1_only(resources(|r| {
                 r.unified.insert("memory.high".to_owned(), "1".to_owned());
             })),
-            "linux.resources.unified: ",
+            "linux.resources.unified[\"memory.high\"]: ",
+        ),
+        (
+            v1_only(resources(|r| {
+                r.unified.insert("pids.max".to_owned(), "9".to_owned());
+            })),
+            "linux.resources.unified[\"pids.max\"]: ",
+        ),
+        (
+            resources(|r| {
+                r.unified.insert("../memory.max".to_owned(), "9".to_owned());
+            }),
+            "linux.resources.unified[\"../memory.max\"]: ",
+        ),
+        (v1_only(resources(|r| r.cpuset_cpus = "0".to_owned())), "linux.resources.cpuset_cpus: "),
+        (v1_only(resources(|r| r.cpuset_mems = "0".to_owned())), "linux.resources.cpuset_mems: "),
+        (v1_only(resources(|r| r.cpu_period = 1000)), "linux.resources.cpu_period: "),
+        (v1_only(resources(|r| r.cpu_shares = 1000)), "linux.resources.cpu_shares: "),
+        (
+            v1_only(resources(|r| {
+                r.hugepage_limits.push(v1::HugepageLimit { page_size: "2MB".to_owned(), limit: 1 });
+            })),
+            "linux.resources.hugepage_limits[2MB]: ",
+        ),
+        (
+            resources(|r| {
+                r.hugepage_limits.push(v1::HugepageLimit { page_size: "2MB/../..".to_owned(), limit: 0 });
+            }),
+            "linux.resources.hugepage_limits: ",
         ),
         (resources(|r| r.cpu_shares = -1), "linux.resources.cpu_shares: "),
+        (resources(|r| r.cpu_period = -1), "linux.resources.cpu_period: "),
+        (resources(|r| r.cpu_quota = -2), "linux.resources.cpu_quota: "),
+        (resources(|r| r.memory_limit_in_bytes = -2), "linux.resources.memory_limit_in_bytes: "),
+        (resources(|r| r.memory_swap_limit_in_bytes = -2), "linux.resources.memory_swap_limit_in_bytes: "),
+        (windows, "windows: "),
+        (handler, "image.runtime_handler: "),
+        (nul, "command: "),
+        (variable(b"=", b""), "envs[\"=\"]: "),
+        (variable(b"A", b"\xff"), "envs[\"A\"]: "),
+        (
+            Case::new().context(|context| context.privileged = true).in_plain_sandbox(),
+            "linux.security_context.privileged: ",
+        ),
+        (
+            Case::new().context(|context| {
+                let options = context.namespace_options.get_or_insert_default();
+                options.userns_options = Some(v1::UserNamespace::default());
+            }),
+            "linux.security_context.namespace_options.userns_options: ",
+        ),
+        (
+            Case::new().context(|context| context.seccomp_profile_path = "localhost/x".to_owned()),
+            "linux.security_context.seccomp: ",
+        ),
+        (
+            Case::new().context(|context| context.apparmor_profile = "localhost/x".to_owned()),
+            "linux.security_context.apparmor_profile: ",
+        ),
+        (
+            selinux(
+                Case::new().context(|context| context.selinux_options = Some(v1::SeLinuxOption::default())),
+            ),
+            "linux.security_context.selinux_options: ",
+        ),
+        (
+            selinux(Case::new().mount(v1::Mount { selinux_relabel: true, ..bind("/x", "/y") })),
+            "mounts[0].selinux_relabel: ",
+        ),
+        (
+            Case::new().mount(v1::Mount { gid_mappings: vec![v1::IdMapping::default()], ..bind("/x", "/y") }),
+            "mounts[0].uidMappings: ",
+        ),
     ];
     for (case, field) in table {
         let refusal = case.refusal();

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use serde::{Deserialize, Serialize};
 
 use super::files;
 use super::record::{Content, Image};
@@ -38,7 +39,7 @@ const READY: &str = "rootfs.ready";
 const PARTIAL: &str = "rootfs.partial";
 
 /// What the caller will do with the root.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Where in the container things will be mounted. Only the built-in image looks at this: its root is the host's
     /// and read-only, so that a place that does not exist there has to be made beforehand.
@@ -48,7 +49,8 @@ pub struct Options {
 }
 
 /// A place in the container, by its absolute path there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum MountPoint {
     /// A directory will be mounted there.
     Dir(PathBuf),

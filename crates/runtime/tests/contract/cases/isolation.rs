@@ -49,6 +49,32 @@ pub(crate) async fn a_read_only_root_is_read_only(cri: Cri) {
     assert_eq!(cri.output(config).await, ["end"]);
 }
 
+pub(crate) async fn hidden_and_read_only_paths_are_so(cri: Cri) {
+    let mut config = cri.container_config(
+        "cat /etc/passwd | wc -c; ls /proc/fs | wc -l; echo x > /dev/shm/x || echo refused; echo x > /tmp/x && echo written",
+    );
+    let rules = context(&mut config);
+    rules.masked_paths = ["/etc/passwd", "/proc/fs", "/there/is/no/such/path"].map(str::to_owned).to_vec();
+    rules.readonly_paths = ["/dev/shm", "/there/is/no/such/path"].map(str::to_owned).to_vec();
+    assert_eq!(cri.output(config).await, ["0", "0", "refused", "written"]);
+}
+
+pub(crate) async fn a_pod_can_use_the_nodes_ipc(cri: Cri) {
+    let mut sandbox = cri.pod_config();
+    let options = v1::NamespaceOption { ipc: v1::NamespaceMode::Node as i32, ..crate::cri::namespaces() };
+    let linux = sandbox.linux.get_or_insert_default();
+    linux.security_context.get_or_insert_default().namespace_options = Some(options.clone());
+    let pod = cri.run_pod(&sandbox).await.expect("a pod");
+    let mut config = cri.container_config("readlink /proc/self/ns/ipc");
+    context(&mut config).namespace_options = Some(options);
+    let id = cri.create(&pod, &sandbox, &config).await.expect("a container");
+    cri.start(&id).await.expect("starts");
+    let status = cri.exited(&id).await;
+    let own = std::fs::read_link("/proc/self/ns/ipc").expect("a namespace").to_string_lossy().into_owned();
+    let lines = cri.log(&status).await;
+    assert!(lines.iter().any(|line| line.ends_with(&own)), "{lines:?} is not {own}");
+}
+
 pub(crate) async fn capabilities_are_what_was_asked(cri: Cri) {
     let script = "grep ^CapEff /proc/self/status | cut -f2";
     let mut none = cri.container_config(script);

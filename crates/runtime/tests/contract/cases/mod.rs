@@ -54,6 +54,8 @@ pub(crate) fn all() -> Vec<(&'static str, Case)> {
         isolation::environment_folder_and_user,
         isolation::volumes_are_mounted,
         isolation::a_read_only_root_is_read_only,
+        isolation::hidden_and_read_only_paths_are_so,
+        isolation::a_pod_can_use_the_nodes_ipc,
         isolation::capabilities_are_what_was_asked,
         isolation::signals_are_as_a_program_expects,
         isolation::each_container_has_its_own_processes,

@@ -1,0 +1,126 @@
+//! Limits: as the kernel has them, at the start and after a change, through a restart.
+
+use std::path::PathBuf;
+
+use rubelet_cri::v1;
+
+use crate::cri::Cri;
+use crate::with_runtime;
+
+/// A file of a container's control group, by its name in v2 and in v1, in v1 with the name of its hierarchy.
+const FILES: [(&str, &str); 5] = [
+    ("cpu.max", "cpu/cpu.cfs_quota_us"),
+    ("cpu.weight", "cpu/cpu.shares"),
+    ("cpuset.cpus", "cpuset/cpuset.cpus"),
+    ("memory.max", "memory/memory.limit_in_bytes"),
+    ("pids.max", "pids/pids.max"),
+];
+
+/// What the kernel has for a container, in the order of [`FILES`], first words only.
+async fn in_force(cri: &Cri, id: &str) -> Vec<String> {
+    let request = v1::ContainerStatusRequest { container_id: id.to_owned(), verbose: true };
+    let answer = cri.runtime().await.container_status(request).await.expect("a status").into_inner();
+    let info: serde_json::Value = serde_json::from_str(&answer.info["info"]).expect("JSON");
+    let group = info["record"]["cgroup"].as_str().expect("a group").trim_start_matches('/').to_owned();
+    let root = PathBuf::from("/sys/fs/cgroup");
+    let read = |(v2, v1): &(&str, &str)| {
+        let (hierarchy, file) = v1.split_once('/').expect("two parts");
+        let text = std::fs::read_to_string(root.join(&group).join(v2))
+            .or_else(|_| std::fs::read_to_string(root.join(hierarchy).join(&group).join(file)))
+            .expect("a limit");
+        text.split_whitespace().next().unwrap_or_default().to_owned()
+    };
+    FILES.iter().map(read).collect()
+}
+
+fn shares(number: i64) -> String {
+    let is_v2 = PathBuf::from("/sys/fs/cgroup/cgroup.controllers").exists();
+    // The usual translation to v2.
+    if is_v2 { (1 + ((number - 2) * 9999) / 262_142).to_string() } else { number.to_string() }
+}
+
+async fn update(cri: &Cri, id: &str, linux: v1::LinuxContainerResources) -> Result<(), tonic::Status> {
+    let request = v1::UpdateContainerResourcesRequest {
+        container_id: id.to_owned(),
+        linux: Some(linux),
+        ..Default::default()
+    };
+    cri.runtime().await.update_container_resources(request).await.map(drop)
+}
+
+#[test]
+fn limits_are_in_force_can_change_and_survive_a_restart() {
+    with_runtime("limits", None, |mut runtime, cri| async move {
+        let mut config = cri.container_config("exec sleep 3600");
+        config.linux.get_or_insert_default().resources = Some(v1::LinuxContainerResources {
+            cpu_period: 100_000,
+            cpu_quota: 50_000,
+            cpu_shares: 512,
+            cpuset_cpus: "0".to_owned(),
+            memory_limit_in_bytes: 64 << 20,
+            oom_score_adj: 500,
+            unified: [("pids.max".to_owned(), "50".to_owned())].into(),
+            ..Default::default()
+        });
+        let (_, id, _) = cri.pod_with_config(config).await;
+        cri.start(&id).await.expect("starts");
+        let memory = (64 << 20).to_string();
+        assert_eq!(in_force(&cri, &id).await, ["50000", &shares(512), "0", &memory, "50"]);
+        let score = |told: v1::ExecSyncResponse| String::from_utf8_lossy(&told.stdout).trim().to_owned();
+        assert_eq!(score(cri.exec(&id, "cat /proc/1/oom_score_adj", 0).await.expect("an answer")), "500");
+
+        let change = v1::LinuxContainerResources {
+            cpu_quota: 20_000,
+            cpu_shares: 1024,
+            memory_limit_in_bytes: 32 << 20,
+            oom_score_adj: 600,
+            unified: [("pids.max".to_owned(), "60".to_owned())].into(),
+            ..Default::default()
+        };
+        update(&cri, &id, change).await.expect("new limits");
+        let memory = (32 << 20).to_string();
+        let expected = ["20000", &shares(1024), "0", &memory, "60"];
+        assert_eq!(in_force(&cri, &id).await, expected);
+        assert_eq!(score(cri.exec(&id, "cat /proc/1/oom_score_adj", 0).await.expect("an answer")), "600");
+
+        runtime.kill();
+        runtime.launch();
+        assert_eq!(in_force(&cri, &id).await, expected);
+        let status = cri.status(&id).await.expect("a status");
+        let told = status.resources.and_then(|resources| resources.linux).expect("limits");
+        assert_eq!((told.cpu_quota, told.cpu_period, told.cpu_shares), (20_000, 100_000, 1024));
+        assert_eq!((told.memory_limit_in_bytes, told.cpuset_cpus.as_str()), (32 << 20, "0"));
+
+        let nonsense = v1::LinuxContainerResources { cpu_quota: -2, ..Default::default() };
+        let refused = update(&cri, &id, nonsense).await.expect_err("is refused");
+        assert!(refused.message().starts_with("linux.resources.cpu_quota: "), "{refused}");
+        assert_eq!(in_force(&cri, &id).await, expected, "and nothing has changed");
+    });
+}
+
+#[test]
+fn a_limit_on_processes_is_a_limit() {
+    with_runtime("pids", None, |runtime, cri| async move {
+        let script = "(sleep 1 & sleep 1 & sleep 1 & sleep 1 & wait) 2>&1 | grep -q -i fork";
+        let mut config = cri.container_config(script);
+        let resources = config.linux.get_or_insert_default().resources.get_or_insert_default();
+        resources.unified.insert("pids.max".to_owned(), "3".to_owned());
+        let (status, _) = cri.run(config).await;
+        assert_eq!(status.exit_code, 0, "no fork was refused");
+        drop(runtime);
+    });
+}
+
+/// Out of memory in a child: the container goes on, and ends as it likes.
+#[test]
+fn a_child_that_runs_out_of_memory_is_not_the_containers_end() {
+    with_runtime("oom", None, |runtime, cri| async move {
+        let mut config = cri.container_config("tail /dev/zero; echo child $?; exit 0");
+        config.linux.get_or_insert_default().resources =
+            Some(v1::LinuxContainerResources { memory_limit_in_bytes: 16 << 20, ..Default::default() });
+        let (status, lines) = cri.run(config).await;
+        assert_eq!((status.exit_code, status.reason.as_str()), (0, "Completed"), "{lines:?}");
+        assert!(lines.iter().any(|line| line.ends_with("child 137")), "{lines:?}");
+        drop(runtime);
+    });
+}

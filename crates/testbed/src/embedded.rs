@@ -1,0 +1,233 @@
+//! Our own runtime under test, as a process of its own in a private folder, gone without a trace when it is dropped.
+//!
+//! Its containers are meant to outlive it, so what it leaves is looked for: processes, mounts, control groups.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use crate::requirement::{self, Missing};
+use crate::{mounts, wait};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A control group that is emptied and removed at the end, whatever happened.
+#[derive(Debug)]
+pub struct Group(String);
+
+impl Group {
+    /// Nothing is made: whoever runs pods below this path makes it.
+    #[must_use]
+    pub fn new(path: &str) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Its path below the mount point of any hierarchy.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.0
+    }
+
+    /// Where it exists: in each hierarchy of v1, or in the one of v2.
+    #[must_use]
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let below = self.0.trim_start_matches('/');
+        let unified = PathBuf::from("/sys/fs/cgroup").join(below);
+        let split = fs::read_dir("/sys/fs/cgroup")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path().join(below));
+        split.chain([unified]).filter(|folder| folder.is_dir()).collect()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        wait::until(LIMIT, || {
+            let folders = self.folders();
+            folders.iter().for_each(|folder| empty(folder));
+            folders.is_empty().then_some(())
+        });
+    }
+}
+
+fn empty(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            empty(&entry.path());
+        }
+    }
+    for pid in fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().lines() {
+        kill(pid);
+    }
+    let _ = fs::remove_dir(folder);
+}
+
+fn kill(pid: &str) {
+    if let Some(pid) = pid.parse().ok().and_then(Pid::from_raw) {
+        // It may have ended since it was found; the next look tells.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Where a runtime under test lives.
+#[derive(Debug)]
+pub struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    /// Gone with the runtime.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Where it is to listen.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.dir().join("s")
+    }
+
+    /// Where it is to keep everything.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.dir().join("data")
+    }
+}
+
+type Program = Box<dyn Fn(&Place) -> Command + Send>;
+
+/// The embedded runtime under test.
+pub struct Embedded {
+    process: Option<Child>,
+    program: Program,
+    place: Place,
+    group: Group,
+}
+
+impl std::fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Embedded").field("process", &self.process).field("place", &self.place).finish()
+    }
+}
+
+impl Embedded {
+    /// Starts what `program` says; `None`, said aloud, where this user cannot run containers.
+    ///
+    /// # Panics
+    /// If it does not start, or if it must not be skipped here (see [`requirement`]).
+    #[must_use]
+    pub fn start(name: &str, program: impl Fn(&Place) -> Command + Send + 'static) -> Option<Self> {
+        let missing = if rustix::process::geteuid().is_root() { Vec::new() } else { vec![Missing::Root] };
+        if !requirement::is_met("the embedded runtime", &missing) {
+            return None;
+        }
+        // Not the configured temporary folder: the path of a socket must stay short.
+        let dir = tempfile::Builder::new().prefix("rbl").tempdir_in("/tmp").expect("a folder in /tmp");
+        let group = Group::new(&format!("/rubelet-{name}-{}", std::process::id()));
+        let mut runtime = Self { process: None, program: Box::new(program), place: Place { dir }, group };
+        runtime.launch();
+        Some(runtime)
+    }
+
+    /// Starts it again, after [`kill`](Self::kill).
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn launch(&mut self) {
+        let child = (self.program)(&self.place).stdin(Stdio::null()).spawn();
+        self.process = Some(child.expect("the runtime starts"));
+        let answers = || UnixStream::connect(self.socket()).ok();
+        wait::until(LIMIT, answers).expect("the runtime answers");
+    }
+
+    /// Kills it without warning. Containers live on.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Stops it as a service manager would, and waits for its end. Containers live on.
+    ///
+    /// # Panics
+    /// If it does not end.
+    pub fn stop(&mut self) {
+        if let Some(process) = &mut self.process {
+            let _ = rustix::process::kill_process(Pid::from_child(process), Signal::TERM);
+            wait::until(LIMIT, || process.try_wait().ok().flatten()).expect("the runtime ends");
+            self.process = None;
+        }
+    }
+
+    /// Its process id while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
+    }
+
+    /// The path of its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.place.socket()
+    }
+
+    /// Its private folder.
+    pub fn dir(&self) -> &Path {
+        self.place.dir()
+    }
+
+    /// Its data folder.
+    pub fn data(&self) -> PathBuf {
+        self.place.data()
+    }
+
+    /// The group below which all pods of the test are to be.
+    pub fn cgroup(&self) -> String {
+        self.group.path().to_owned()
+    }
+
+    /// Control groups of pods that are left.
+    pub fn groups(&self) -> Vec<PathBuf> {
+        let children = |folder: &PathBuf| -> Vec<PathBuf> {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.path()).collect()
+        };
+        self.group.folders().iter().flat_map(children).collect()
+    }
+
+    /// Shims and helpers: processes that work in its folder.
+    pub fn shims(&self) -> Vec<String> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries
+            .filter(|entry| {
+                fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(self.dir()))
+            })
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect()
+    }
+
+    /// Places mounted below its folder.
+    pub fn mounts(&self) -> Vec<PathBuf> {
+        mounts::below(self.dir()).unwrap_or_default()
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.kill();
+        wait::until(LIMIT, || {
+            let shims = self.shims();
+            shims.iter().for_each(|pid| kill(pid));
+            shims.is_empty().then_some(())
+        });
+        if let Err(error) = mounts::detach_below(self.dir()) {
+            eprintln!("warning: {error}");
+        }
+    }
+}

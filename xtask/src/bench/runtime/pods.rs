@@ -1,0 +1,120 @@
+//! One pod with one container that says when it runs, and how long each step of that took.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use rubelet_cri::v1;
+use rubelet_testbed::BUSYBOX;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::time::{Instant, timeout};
+
+use super::subject::Subject;
+
+/// A container that has not said a word by then never will.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// From the request for a sandbox to the end of each step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps {
+    pub(super) sandbox: Duration,
+    pub(super) created: Duration,
+    pub(super) started: Duration,
+    /// The container's program ran: known from the program, not from the runtime.
+    pub(super) first_instruction: Duration,
+}
+
+/// Makes a pod; it stays.
+pub(super) async fn run(subject: &Subject, number: usize) -> anyhow::Result<Steps> {
+    let place = subject.dir.join(format!("pod-{number}"));
+    std::fs::create_dir_all(&place)?;
+    let fifo = place.join("word");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
+    // Open for both, so that it neither waits for a writer nor ends with one.
+    let mut word = pipe::OpenOptions::new().read_write(true).open_receiver(&fifo)?;
+    let sandbox_config = sandbox(subject, number, place.to_string_lossy().into_owned());
+    let container_config = container(&place);
+
+    let begin = Instant::now();
+    let client = &subject.client;
+    let pod = client.run_pod_sandbox(sandbox_config.clone(), "").await?;
+    let sandbox = begin.elapsed();
+    let id = client.create_container(&pod, container_config, sandbox_config).await?;
+    let created = begin.elapsed();
+    let said = async {
+        let heard = timeout(PATIENCE, word.read_u8()).await.context("the container says nothing")?;
+        heard.context("the container says nothing")?;
+        anyhow::Ok(begin.elapsed())
+    };
+    let start = async {
+        client.start_container(&id).await?;
+        anyhow::Ok(begin.elapsed())
+    };
+    let (first_instruction, started) = tokio::try_join!(said, start)?;
+    Ok(Steps { sandbox, created, started, first_instruction })
+}
+
+/// Removes every pod of the runtime.
+pub(super) async fn clear(subject: &Subject) -> anyhow::Result<()> {
+    for pod in subject.client.describe_sandboxes(None).await? {
+        let id = pod.id.into();
+        subject.client.stop_pod_sandbox(&id).await?;
+        subject.client.remove_pod_sandbox(&id).await?;
+    }
+    Ok(())
+}
+
+/// As a kubelet asks for a pod on the host's network.
+fn namespaces() -> v1::NamespaceOption {
+    v1::NamespaceOption {
+        network: v1::NamespaceMode::Node as i32,
+        pid: v1::NamespaceMode::Container as i32,
+        ipc: v1::NamespaceMode::Pod as i32,
+        ..Default::default()
+    }
+}
+
+fn sandbox(subject: &Subject, number: usize, log_directory: String) -> v1::PodSandboxConfig {
+    v1::PodSandboxConfig {
+        metadata: Some(v1::PodSandboxMetadata {
+            name: format!("pod-{number}"),
+            uid: format!("uid-{number}"),
+            namespace: "bench".to_owned(),
+            attempt: 0,
+        }),
+        log_directory,
+        linux: Some(v1::LinuxPodSandboxConfig {
+            cgroup_parent: format!("{}/pod-{number}", subject.group.path()),
+            security_context: Some(v1::LinuxSandboxSecurityContext {
+                namespace_options: Some(namespaces()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+fn container(place: &Path) -> v1::ContainerConfig {
+    let script = "echo > /place/word; exec sleep 2147483647";
+    v1::ContainerConfig {
+        metadata: Some(v1::ContainerMetadata { name: "main".to_owned(), attempt: 0 }),
+        image: Some(v1::ImageSpec { image: BUSYBOX.to_owned(), ..Default::default() }),
+        command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
+        log_path: "0.log".to_owned(),
+        mounts: vec![v1::Mount {
+            host_path: place.to_string_lossy().into_owned(),
+            container_path: "/place".to_owned(),
+            ..Default::default()
+        }],
+        linux: Some(v1::LinuxContainerConfig {
+            security_context: Some(v1::LinuxContainerSecurityContext {
+                namespace_options: Some(namespaces()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,29 @@
+//! Targets, and whether they were met.
+
+use anyhow::bail;
+
+/// What came of one target.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    met: bool,
+    text: String,
+}
+
+impl Verdict {
+    pub(super) fn at_most(what: &str, is: f64, limit: f64) -> Self {
+        Self { met: is <= limit, text: format!("{what}: {is:.2}, at most {limit}") }
+    }
+}
+
+/// Prints them; an error if one was missed and that matters.
+pub(super) fn conclude(verdicts: &[Verdict], check: bool) -> anyhow::Result<()> {
+    println!();
+    for verdict in verdicts {
+        println!("{} {}", if verdict.met { "PASS" } else { "FAIL" }, verdict.text);
+    }
+    let missed = verdicts.iter().filter(|verdict| !verdict.met).count();
+    if check && missed > 0 {
+        bail!("{missed} targets missed");
+    }
+    Ok(())
+}
