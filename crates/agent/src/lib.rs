@@ -3,10 +3,13 @@
 
 pub mod downward;
 pub mod environment;
+mod image;
 pub mod manifest;
 pub mod merge;
 mod pod;
 mod probe;
 pub mod resource;
+pub mod runtime;
 pub mod source;
+mod status;
 pub mod volumes;

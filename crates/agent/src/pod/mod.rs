@@ -8,6 +8,7 @@
 //! ```
 
 mod backoff;
+mod config;
 mod grace;
 mod hash;
 mod lifecycle;
@@ -17,4 +18,8 @@ mod plan;
 mod restart;
 mod spec;
 #[cfg(test)]
-mod testkit;
+pub(crate) mod testkit;
+
+pub(crate) use config::qos_class;
+pub(crate) use restart::{restarts_after, should_start};
+pub(crate) use spec::{containers, init_containers, is_being_deleted, is_sidecar, uses_host_network};
