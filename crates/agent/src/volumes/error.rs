@@ -12,7 +12,7 @@ use crate::environment::ExpansionError;
 #[derive(Debug, Error)]
 pub enum VolumeError {
     /// One volume of the pod cannot be set up.
-    #[error("MountVolume.SetUp failed for volume {volume:?}: {source}")]
+    #[error("MountVolume.SetUp failed for volume {volume:?} : {source}")]
     SetUp {
         /// Its name.
         volume: String,
@@ -31,13 +31,11 @@ pub enum VolumeError {
     #[error("secret {0:?} not found")]
     NoSecret(String),
     /// An item names a key that is not there.
-    #[error("{object} references non-existent key: {key}")]
-    NoKey {
-        /// `configmap` or `secret`.
-        object: &'static str,
-        /// The key.
-        key: String,
-    },
+    #[error("configmap references non-existent config key: {0}")]
+    NoConfigMapKey(String),
+    /// An item names a key that is not there.
+    #[error("references non-existent secret key: {0}")]
+    NoSecretKey(String),
     /// A file of the volume would lie outside of it, or has a name that no file can have.
     #[error("invalid path {path:?} in the volume: {why}")]
     Path {
@@ -57,6 +55,11 @@ pub enum VolumeError {
         /// What it should be.
         kind: &'static str,
     },
+    /// `medium: HugePages` without saying which: no container asks for exactly one size of huge pages.
+    #[error(
+        "medium HugePages needs exactly one hugepages-<size> resource in the pod; or name the size, as in HugePages-2Mi"
+    )]
+    HugePages,
     /// The container mounts a volume that the pod does not have.
     #[error("cannot find volume {volume:?} to mount into container {container:?}")]
     NoVolume {
@@ -106,5 +109,13 @@ impl VolumeError {
             }
             _ => "FailedMount",
         }
+    }
+
+    pub(crate) fn io<E: Into<io::Error>>(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.into();
+        move |source| Self::Io { doing, path, source: source.into() }
     }
 }

@@ -1,6 +1,11 @@
 //! Where things of a pod lie on disk. The same layout as the kubelet's, so that its tools find their way.
 
-use std::path::{Path, PathBuf};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use super::VolumeError;
 
 /// The folder of the agent: `/var/lib/kubelet` by another name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +32,17 @@ impl DataDirectory {
     }
 
     /// The folder of one pod.
-    #[must_use]
-    pub fn pod(&self, uid: &str) -> PodDirectory {
-        PodDirectory { root: self.pods().join(uid) }
+    ///
+    /// # Errors
+    /// If the UID is not a plain name: it comes from manifests and from labels, and must not lead elsewhere.
+    pub fn pod(&self, uid: &str) -> Result<PodDirectory, VolumeError> {
+        match Path::new(uid).components().collect::<Vec<_>>()[..] {
+            [Component::Normal(name)] if name == uid => Ok(PodDirectory { root: self.pods().join(name) }),
+            _ => Err(VolumeError::Path {
+                path: uid.to_owned(),
+                why: "the UID of a pod must be a plain file name",
+            }),
+        }
     }
 }
 
@@ -58,10 +71,16 @@ impl PodDirectory {
         self.volumes().join(format!("kubernetes.io~{plugin}")).join(name)
     }
 
+    /// `plugins`: what volume plugins remember.
+    #[must_use]
+    pub fn plugins(&self) -> PathBuf {
+        self.root.join("plugins")
+    }
+
     /// `plugins/kubernetes.io~<plugin>/<name>`: what a plugin remembers of a volume.
     #[must_use]
     pub fn plugin(&self, plugin: &str, name: &str) -> PathBuf {
-        self.root.join("plugins").join(format!("kubernetes.io~{plugin}")).join(name)
+        self.plugins().join(format!("kubernetes.io~{plugin}")).join(name)
     }
 
     /// `volume-subpaths`: parts of volumes, bound where nobody can move them.
@@ -87,4 +106,42 @@ impl PodDirectory {
     pub fn etc_hosts(&self) -> PathBuf {
         self.root.join("etc-hosts")
     }
+
+    /// Makes the folders that every pod has.
+    ///
+    /// # Errors
+    /// If the disk says no.
+    pub fn create(&self) -> Result<(), VolumeError> {
+        for path in [self.root.clone(), self.volumes(), self.plugins(), self.root.join("containers")] {
+            create_directory(&path, 0o750)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a folder and those above it. Whether it was not there before.
+pub(super) fn create_directory(path: &Path, mode: u32) -> Result<bool, VolumeError> {
+    if let Some(parent) = path.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o750)
+            .create(parent)
+            .map_err(VolumeError::io("create", parent))?;
+    }
+    match fs::create_dir(path) {
+        Ok(()) => set_mode(path, mode).map(|()| true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => Ok(false),
+        Err(error) => Err(VolumeError::io("create", path)(error)),
+    }
+}
+
+/// Makes a folder of the host and those above it, all with this mode.
+pub(super) fn create_directory_tree(path: &Path, mode: u32) -> Result<(), VolumeError> {
+    DirBuilder::new().recursive(true).mode(mode).create(path).map_err(VolumeError::io("create", path))?;
+    set_mode(path, mode)
+}
+
+/// Gives exactly this mode, whatever the umask.
+pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), VolumeError> {
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(VolumeError::io("set the mode of", path))
 }

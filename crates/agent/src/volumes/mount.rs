@@ -2,6 +2,11 @@
 
 use std::path::PathBuf;
 
+use k8s_openapi::api::core::v1::{Container, VolumeMount};
+
+use super::{PodDirectory, Prepared, VolumeError, subpath};
+use crate::environment::{Environment, expand_all_or_nothing};
+
 /// One mount of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
@@ -43,4 +48,59 @@ pub enum RecursiveReadOnly {
     IfPossible,
     /// Yes; a runtime that cannot may not run the container.
     Enabled,
+}
+
+pub(super) fn make(
+    directory: &PodDirectory,
+    prepared: &Prepared,
+    container: &Container,
+    environment: &Environment,
+    index: usize,
+    wanted: &VolumeMount,
+) -> Result<Mount, VolumeError> {
+    let volume = prepared.volumes.get(&wanted.name).ok_or_else(|| VolumeError::NoVolume {
+        volume: wanted.name.clone(),
+        container: container.name.clone(),
+    })?;
+    let host_path = match subpath_of(wanted, environment)? {
+        None => volume.path.clone(),
+        Some(path) => {
+            let inside = subpath::open(&wanted.name, volume, &path)?;
+            let target = directory.subpath(&wanted.name, &container.name, index);
+            subpath::bind(inside, &target)?;
+            target
+        }
+    };
+    Ok(Mount {
+        volume: wanted.name.clone(),
+        host_path,
+        container_path: absolute(&wanted.mount_path),
+        read_only: volume.read_only || wanted.read_only == Some(true),
+        recursive_read_only: match wanted.recursive_read_only.as_deref() {
+            Some("Enabled") => RecursiveReadOnly::Enabled,
+            Some("IfPossible") => RecursiveReadOnly::IfPossible,
+            _ => RecursiveReadOnly::Disabled,
+        },
+        propagation: match wanted.mount_propagation.as_deref() {
+            Some("HostToContainer") => Propagation::HostToContainer,
+            Some("Bidirectional") => Propagation::Bidirectional,
+            _ => Propagation::Private,
+        },
+        selinux_relabel: volume.is_ours,
+    })
+}
+
+fn subpath_of(wanted: &VolumeMount, environment: &Environment) -> Result<Option<String>, VolumeError> {
+    let given = |path: &Option<String>| path.clone().filter(|path| !path.is_empty());
+    match given(&wanted.sub_path_expr) {
+        None => Ok(given(&wanted.sub_path)),
+        Some(expression) => expand_all_or_nothing(&expression, |name| environment.get(name))
+            .map(Some)
+            .map_err(|source| VolumeError::Expansion { expression, source }),
+    }
+}
+
+/// Runtimes want absolute paths; manifests may say `data` and mean `/data`.
+fn absolute(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }
