@@ -133,6 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::pod::mailbox::Wish;
     use crate::pod::testkit;
 
     fn at(seconds: u64) -> Stamp {
@@ -154,6 +155,10 @@ mod tests {
         Arc::new(pod)
     }
 
+    fn wish(number: u64, pod: Arc<Pod>) -> Mail {
+        Mail::wish(Wish { number, pod, objects: Arc::default() })
+    }
+
     #[test]
     fn every_state_answers_every_kind_of_mail() {
         let ending = |seconds| Ending { grace: seconds, deadline: at(seconds), forget: false };
@@ -168,7 +173,7 @@ mod tests {
         let table = [
             (Mail::look(), [0, 1, 2, 3]),
             (Mail::may_start(), [1, 1, 2, 3]),
-            (Mail::wish(1, pod(2)), [0, 1, 2, 3]),
+            (wish(1, pod(2)), [0, 1, 2, 3]),
             (Mail::end(forget), [2, 2, 2, 3]),
             (Mail::end(forget).join(Mail::may_start()), [2, 2, 2, 3]),
         ];
@@ -183,9 +188,9 @@ mod tests {
     fn the_newest_spec_counts_until_the_end_begins() {
         let generation = |lifecycle: &Lifecycle| lifecycle.pod().metadata.generation;
         let syncing = Lifecycle::born(pod(1)).next(Mail::may_start(), at(0));
-        let syncing = syncing.next(Mail::wish(2, pod(2)), at(0));
+        let syncing = syncing.next(wish(2, pod(2)), at(0));
         assert_eq!(generation(&syncing), Some(2));
-        let ending = syncing.next(Mail::end(End::default()), at(0)).next(Mail::wish(3, pod(3)), at(0));
+        let ending = syncing.next(Mail::end(End::default()), at(0)).next(wish(3, pod(3)), at(0));
         assert_eq!(generation(&ending), Some(2));
     }
 
@@ -197,8 +202,7 @@ mod tests {
         ));
         deleted.metadata.deletion_grace_period_seconds = Some(5);
         let syncing = Lifecycle::Syncing { pod: pod(1) };
-        let Lifecycle::Terminating { ending, .. } = syncing.next(Mail::wish(2, deleted.into()), at(10))
-        else {
+        let Lifecycle::Terminating { ending, .. } = syncing.next(wish(2, deleted.into()), at(10)) else {
             panic!("it should end");
         };
         assert_eq!(ending, Ending { grace: 5, deadline: at(15), forget: true });
@@ -233,7 +237,7 @@ mod tests {
                 lifecycle = match kind {
                     0 => lifecycle.next(Mail::look(), now),
                     1 => lifecycle.next(Mail::may_start(), now),
-                    2 => lifecycle.next(Mail::wish(number as u64, pod(number as i64)), now),
+                    2 => lifecycle.next(wish(number as u64, pod(number as i64)), now),
                     3 => lifecycle.next(Mail::end(End { grace, forget }), now),
                     4 => lifecycle.finished(now),
                     _ => lifecycle.stopped(),

@@ -10,11 +10,15 @@ use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::manifest::Objects;
+
 /// A pod as its source wants it, with the number of that wish: a higher one is newer.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub(crate) number: u64,
     pub(crate) pod: Arc<Pod>,
+    /// The config maps and secrets that it may use.
+    pub(crate) objects: Arc<Objects>,
 }
 
 impl PartialEq for Wish {
@@ -69,8 +73,8 @@ impl Mail {
         *self == Self::default()
     }
 
-    pub(crate) fn wish(number: u64, pod: Arc<Pod>) -> Self {
-        Self { wish: Some(Wish { number, pod }), ..Self::default() }
+    pub(crate) fn wish(wish: Wish) -> Self {
+        Self { wish: Some(wish), ..Self::default() }
     }
 
     pub(crate) fn end(end: End) -> Self {
@@ -115,9 +119,14 @@ impl Mailbox {
         }
     }
 
-    /// Waits until there is something that makes whatever is under way pointless: an order to end.
-    pub(crate) async fn interrupted(&self) {
-        while self.waiting.lock().end.is_none() {
+    /// Waits until there is something that makes whatever is under way pointless: an order to end, and for a pod that
+    /// was granted some seconds for that already, only one that grants fewer.
+    pub(crate) async fn interrupted(&self, granted: Option<u64>) {
+        let interrupts = |end: End| match granted {
+            None => true,
+            Some(granted) => end.grace.is_some_and(|grace| grace < granted),
+        };
+        while !self.waiting.lock().end.is_some_and(interrupts) {
             self.arrived.notified().await;
         }
     }
@@ -130,7 +139,11 @@ mod tests {
     use super::*;
 
     fn mails() -> impl Strategy<Value = Mail> {
-        let wish = prop::option::of((0_u64..6).prop_map(|number| Wish { number, pod: Arc::default() }));
+        let wish = prop::option::of((0_u64..6).prop_map(|number| Wish {
+            number,
+            pod: Arc::default(),
+            objects: Arc::default(),
+        }));
         let end = prop::option::of(
             (prop::option::of(0_u64..50), any::<bool>()).prop_map(|(grace, forget)| End { grace, forget }),
         );
@@ -178,8 +191,10 @@ mod tests {
         mailbox.post(Mail::look());
         mailbox.arrived().await;
         let patience = std::time::Duration::from_secs(3600);
-        assert!(tokio::time::timeout(patience, mailbox.interrupted()).await.is_err());
-        mailbox.post(Mail::end(End::default()));
-        mailbox.interrupted().await;
+        assert!(tokio::time::timeout(patience, mailbox.interrupted(None)).await.is_err());
+        mailbox.post(Mail::end(End { grace: Some(9), forget: false }));
+        mailbox.interrupted(None).await;
+        mailbox.interrupted(Some(10)).await;
+        assert!(tokio::time::timeout(patience, mailbox.interrupted(Some(9))).await.is_err());
     }
 }

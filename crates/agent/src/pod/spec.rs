@@ -6,9 +6,6 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use rubelet_model::{PodRef, PodUid};
 
-/// Where a pod came from; every pod of a source carries it.
-pub(crate) const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
-
 /// When a container that ended is started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestartPolicy {
@@ -105,12 +102,6 @@ pub(crate) fn uses_host_network(pod: &Pod) -> bool {
 
 pub(crate) fn is_being_deleted(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
-}
-
-/// Whether the pod comes from this node rather than from an API server.
-pub(crate) fn is_static(pod: &Pod) -> bool {
-    let source = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(CONFIG_SOURCE));
-    source.is_some_and(|source| source != "api")
 }
 
 /// A pod of which nothing is known but what the runtime tells: it can only be ended.

@@ -10,8 +10,8 @@ mod sandbox;
 mod security;
 
 pub(crate) use container::{ConfigError, ContainerParts, container_config};
-pub(crate) use dns::HostDns;
+pub use dns::HostDns;
 pub(crate) use hosts::hosts_file;
-pub(crate) use names::{LogName, host_name, log_directory};
+pub(crate) use names::{LogName, log_directory};
 pub(crate) use resources::qos_class;
 pub(crate) use sandbox::sandbox_config;
