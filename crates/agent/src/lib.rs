@@ -3,6 +3,7 @@
 
 pub mod downward;
 pub mod environment;
+mod fnv;
 pub mod manifest;
 pub mod merge;
 pub mod resource;

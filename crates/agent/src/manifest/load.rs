@@ -41,7 +41,8 @@ pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
         }]
     })?;
 
-    let mut loading = Loading { origin, manifest: Manifest::default(), problems: Vec::new(), document: 0 };
+    let mut loading =
+        Loading { origin, manifest: Manifest::default(), problems: Vec::new(), document: 0, has_list: false };
     for (index, node) in documents.iter().enumerate() {
         loading.document = index + 1;
         loading.document(node);
@@ -54,6 +55,8 @@ struct Loading<'a> {
     manifest: Manifest,
     problems: Vec<Problem>,
     document: usize,
+    /// A list says how much there is, even if that is nothing.
+    has_list: bool,
 }
 
 impl Loading<'_> {
@@ -61,7 +64,7 @@ impl Loading<'_> {
         let objects = &self.manifest.objects;
         let is_empty =
             self.manifest.pods.is_empty() && objects.config_maps.is_empty() && objects.secrets.is_empty();
-        if self.problems.is_empty() && is_empty {
+        if self.problems.is_empty() && is_empty && !self.has_list {
             self.problems.push(Problem::error(self.origin.place.as_str(), Issue::Empty));
         } else if is_empty {
             // Nothing in it is of use: what was said of its documents is not a remark.
@@ -92,6 +95,7 @@ impl Loading<'_> {
     }
 
     fn list(&mut self, node: &Node<'_>) {
+        self.has_list = true;
         let of = node
             .get("kind")
             .and_then(Node::text)

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus, Toleration};
 use serde::Serialize;
 
 use super::annotation;
+use crate::fnv::Fnv128;
 use crate::source::SourceKind;
 
 /// Where a manifest was found, and by which node.
@@ -63,37 +64,7 @@ fn uid(pod: &Pod, origin: &Origin) -> String {
         .unwrap_or_else(|error| hash.add(error.to_string().as_bytes()));
     hash.add(format!("host:{}", origin.node_name).as_bytes());
     hash.add(format!("{place}:{}", origin.place).as_bytes());
-    format!("{:032x}", hash.0)
-}
-
-/// FNV-1a, 128 bits wide.
-struct Fnv128(u128);
-
-impl Default for Fnv128 {
-    fn default() -> Self {
-        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
-    }
-}
-
-impl Fnv128 {
-    const PRIME: u128 = (1 << 88) + 0x13b;
-
-    fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(Self::PRIME);
-        }
-    }
-}
-
-impl std::io::Write for Fnv128 {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.add(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    hash.to_string()
 }
 
 #[cfg(test)]
@@ -115,13 +86,6 @@ mod tests {
     fn adopted(mut pod: Pod, origin: &Origin) -> Pod {
         adopt(&mut pod, origin);
         pod
-    }
-
-    #[test]
-    fn fnv_is_fnv() {
-        let mut hash = Fnv128::default();
-        hash.add(b"foobar");
-        assert_eq!(format!("{:032x}", hash.0), "343e1662793c64bf6f0d3597ba446f18");
     }
 
     #[test]
