@@ -4,6 +4,7 @@
 pub mod board;
 pub mod downward;
 pub mod environment;
+mod fnv;
 mod image;
 pub mod manifest;
 pub mod merge;

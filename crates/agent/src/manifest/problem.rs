@@ -86,7 +86,7 @@ pub enum Issue {
     #[error("is larger than {} MiB, the most a manifest may be", .limit >> 20)]
     TooLarge {
         /// In bytes.
-        limit: u64,
+        limit: usize,
     },
     /// The server did not give a manifest.
     #[error("the server answered {0}")]

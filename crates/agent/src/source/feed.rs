@@ -1,17 +1,16 @@
 //! From the sources to the sync loop: sets in, differences out.
 //!
-//! Sources never wait: a newer set of a source replaces one that was not yet looked at. Only the feed waits for the sync
-//! loop.
+//! Sources never wait (see [`Inbox`]); only the feed waits for the sync loop.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
+use super::inbox::{Inbox, News};
 use super::{SourceId, SourceSet};
-use crate::manifest::{Issue, Objects, Problem};
+use crate::manifest::{Issue, Objects, Problem, Severity};
 use crate::merge::{Delta, Merge};
 
 /// How many updates may wait for the sync loop.
@@ -37,50 +36,6 @@ pub enum SourceUpdate {
     },
     /// Pods changed. Whoever handled the last of a set should mark its source as [delivered](crate::merge::SourcesReady).
     Pods(Delta),
-}
-
-/// Where sources leave their sets: one place for each, the newest wins.
-#[derive(Clone, Debug, Default)]
-pub struct Inbox(Arc<Waiting>);
-
-#[derive(Debug, Default)]
-struct Waiting {
-    sets: Mutex<BTreeMap<SourceId, SourceSet>>,
-    changed: Notify,
-}
-
-impl Inbox {
-    /// The sending end for one source.
-    #[must_use]
-    pub fn sender(&self, source: SourceId) -> SetSender {
-        SetSender { source, inbox: Arc::clone(&self.0) }
-    }
-
-    /// Waits for a set. Safe to cancel.
-    pub async fn next(&self) -> (SourceId, SourceSet) {
-        loop {
-            let changed = self.0.changed.notified();
-            if let Some(first) = self.0.sets.lock().pop_first() {
-                return first;
-            }
-            changed.await;
-        }
-    }
-}
-
-/// Sends the sets of one source. Never waits.
-#[derive(Debug)]
-pub struct SetSender {
-    source: SourceId,
-    inbox: Arc<Waiting>,
-}
-
-impl SetSender {
-    /// This is now all that the source knows.
-    pub fn send(&self, set: SourceSet) {
-        self.inbox.sets.lock().insert(self.source.clone(), set);
-        self.inbox.changed.notify_one();
-    }
 }
 
 /// The task between the inbox and the sync loop. It alone owns the [`Merge`].
@@ -110,8 +65,12 @@ impl Feed {
     /// Runs until the sync loop has gone. `wall_clock` is asked for the moment a pod is first seen.
     pub async fn run(mut self, wall_clock: impl Fn() -> Timestamp + Send) {
         loop {
-            let (source, set) = self.inbox.next().await;
-            for update in self.updates_of(source, set, wall_clock()) {
+            let (source, news) = self.inbox.next().await;
+            let updates = match news {
+                News::Set(set) => self.updates_of(source, set, wall_clock()),
+                News::CannotTell(problems) => self.problems_of(source, problems).into_iter().collect(),
+            };
+            for update in updates {
                 if self.updates.send(update).await.is_err() {
                     return;
                 }
@@ -121,22 +80,39 @@ impl Feed {
 
     fn updates_of(&mut self, source: SourceId, set: SourceSet, now: Timestamp) -> Vec<SourceUpdate> {
         let merged = self.merge.apply(&source, &set.pods, now);
-        let duplicates = merged.refused.into_iter().map(|refused| {
+        let refused = merged.refused.into_iter();
+        let duplicates = refused.map(|refused| {
             Problem::error(&*source.place, Issue::Duplicate).about(format!("Pod {}", refused.pod))
         });
         let problems: Vec<Problem> = set.problems.into_iter().chain(duplicates).collect();
 
-        let told = self.told.entry(source.clone()).or_default();
         let mut updates = Vec::new();
+        let told = self.told.entry(source.clone()).or_default();
         if told.objects != set.objects {
             told.objects = Arc::clone(&set.objects);
             updates.push(SourceUpdate::Objects { source: source.clone(), objects: set.objects });
         }
-        if told.problems != problems {
-            told.problems.clone_from(&problems);
-            updates.push(SourceUpdate::Problems { source, problems });
-        }
+        updates.extend(self.problems_of(source, problems));
         updates.extend(merged.deltas.into_iter().map(SourceUpdate::Pods));
         updates
     }
+
+    /// Logs what is newly wrong: here, and nowhere else.
+    fn problems_of(&mut self, source: SourceId, problems: Vec<Problem>) -> Option<SourceUpdate> {
+        let told = self.told.entry(source.clone()).or_default();
+        if told.problems == problems {
+            return None;
+        }
+        for problem in problems.iter().filter(|problem| !told.problems.contains(problem)) {
+            match problem.severity {
+                Severity::Error => tracing::error!(source = %source.kind, "{problem}"),
+                Severity::Warning => tracing::warn!(source = %source.kind, "{problem}"),
+            }
+        }
+        told.problems.clone_from(&problems);
+        Some(SourceUpdate::Problems { source, problems })
+    }
 }
+
+#[cfg(test)]
+mod tests;

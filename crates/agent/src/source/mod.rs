@@ -1,19 +1,36 @@
 //! Where pods come from. Every source sends everything it knows, each time anything changes; nobody sends differences.
 //! [`merge`](crate::merge) turns the sets into differences, and [`feed`] carries them to the sync loop.
 //!
+//! A source that cannot tell (a folder that cannot be read, a server that does not answer) says so and nothing else: what
+//! it said before stays.
+//!
 //! A manifest that cannot be used leaves its running pod alone: its last good version stays in the set until the file is
 //! gone, and the set says what is wrong.
 
 pub mod feed;
+mod file;
+mod files;
+mod hints;
+mod http;
+mod inbox;
+mod last_good;
+mod off_thread;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::manifest::{Objects, Problem};
-pub use feed::{Feed, Inbox, SetSender, SourceUpdate};
+pub use feed::{Feed, SourceUpdate};
+pub use file::FileSource;
+pub use http::{HttpSource, HttpSourceError};
+pub use inbox::{Inbox, SetSender};
+
+/// How often a source looks when nothing tells it to.
+pub const POLL_PERIOD: Duration = Duration::from_secs(20);
 
 /// The kind of a source, by the name that the annotation `kubernetes.io/config.source` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

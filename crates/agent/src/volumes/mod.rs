@@ -26,8 +26,10 @@ use crate::downward::PodFacts;
 use crate::environment::Environment;
 pub use error::VolumeError;
 pub use kind::VolumeKind;
+pub(crate) use kind::given as given_kinds;
 pub use layout::{DataDirectory, PodDirectory};
 pub use mount::{Mount, Propagation, RecursiveReadOnly};
+pub(crate) use payload::{DEFAULT_MODE as DEFAULT_FILE_MODE, given_projections};
 
 /// The volumes of a pod, ready to be mounted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
