@@ -3,6 +3,11 @@
 mod cli;
 mod endpoint;
 mod exit;
+mod http;
+mod logs;
+mod place;
+mod run;
+mod summary;
 mod watch;
 
 use std::process::ExitCode;

@@ -48,11 +48,11 @@ pub enum PodSelector {
     One(PodUid),
 }
 
-/// An order to end pods that stay wanted: they are ended, and stay ended.
+/// An order to end pods, whether they are wanted or not.
 #[derive(Debug)]
 struct Stop {
     which: PodSelector,
-    grace: Option<u64>,
+    end: End,
 }
 
 /// Talks to an agent. Cheap to clone; it does not keep the agent running.
@@ -93,7 +93,12 @@ impl AgentHandle {
     /// Ends pods, whether they are wanted or not. They stay ended until their manifest changes or the agent restarts.
     pub fn stop(&self, which: PodSelector, grace: Option<u64>) {
         // If the loop has gone, so have its actors: there is nobody to tell.
-        let _ = self.stops.send(Stop { which, grace });
+        let _ = self.stops.send(Stop { which, end: End { grace, forget: false } });
+    }
+
+    /// Ends pods and removes everything of them.
+    pub fn forget(&self, which: PodSelector) {
+        let _ = self.stops.send(Stop { which, end: End { grace: None, forget: true } });
     }
 }
 
@@ -202,7 +207,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
     }
 
     fn stop(&self, order: &Stop) {
-        let mail = Mail::end(End { grace: order.grace, forget: false });
+        let mail = Mail::end(order.end);
         match &order.which {
             PodSelector::All => self.mailboxes.values().for_each(|mailbox| mailbox.post(mail.clone())),
             PodSelector::One(uid) => {

@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod image;
+mod run;
 mod runtime;
 mod watch;
 
@@ -23,6 +24,8 @@ struct Cli {
 enum Command {
     /// Import, pull, list and remove the images of the embedded runtime
     Image(image::Args),
+    /// Keep the pods of manifests running
+    Run(run::Args),
     /// Run the embedded container runtime alone, for crictl, a kubelet or another agent
     Runtime(runtime::Args),
     /// Show what happens to the pods of a runtime, as it happens; changes nothing
@@ -36,6 +39,7 @@ pub(crate) fn main() -> ExitCode {
     }
     match Cli::parse().command {
         Command::Image(args) => image::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Runtime(args) => runtime::run(&args),
         Command::Watch(args) => watch::run(&args),
     }
