@@ -27,6 +27,19 @@ pub enum Stage {
     Terminated,
 }
 
+impl Stage {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Syncing => "syncing",
+            Self::Terminating => "terminating",
+            Self::Terminated => "terminated",
+        }
+    }
+}
+
 /// All that is known of a pod.
 #[derive(Clone, Debug)]
 pub struct PodView {

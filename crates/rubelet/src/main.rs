@@ -1,11 +1,14 @@
 //! The `rubelet` binary: the command line, and nothing that a library could do.
 
 mod cli;
+mod columns;
 mod endpoint;
 mod exit;
 mod http;
+mod local;
 mod logs;
 mod place;
+mod pods;
 mod run;
 mod summary;
 mod watch;

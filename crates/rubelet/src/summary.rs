@@ -1,7 +1,6 @@
 //! A pod in a line, as `kubectl get pods` shows it.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus};
-use rubelet_agent::board::{PodView, Stage};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use rubelet_model::UnixNanos;
 
 /// A pod in a line.
@@ -19,19 +18,21 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn of(view: &PodView) -> Self {
-        let (metadata, status) = (&view.pod.metadata, &view.status);
+    /// A pod with its status, and where it is in its life.
+    pub(crate) fn of(pod: &Pod, stage: &str) -> Self {
+        let metadata = &pod.metadata;
+        let status = pod.status.clone().unwrap_or_default();
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let init = status.init_container_statuses.as_deref().unwrap_or_default();
         let regular = status.container_statuses.as_deref().unwrap_or_default();
-        let spec = view.pod.spec.as_ref();
+        let spec = pod.spec.as_ref();
         let containers = spec.map_or(0, |spec| spec.containers.len());
         let phase = text(&status.phase);
         let is_over = matches!(phase.as_str(), "Succeeded" | "Failed");
         let trouble = init.iter().chain(regular).find_map(trouble);
-        let (word, detail) = match (view.stage, trouble) {
-            (Stage::Terminating, _) => ("Terminating".to_owned(), None),
-            (Stage::Terminated, _) if !is_over => ("Stopped".to_owned(), None),
+        let (word, detail) = match (stage, trouble) {
+            ("terminating", _) => ("Terminating".to_owned(), None),
+            ("terminated", _) if !is_over => ("Stopped".to_owned(), None),
             (_, Some((reason, message))) if !is_over => (reason, message),
             _ => (status.reason.clone().unwrap_or(phase), status.message.clone()),
         };
@@ -62,6 +63,18 @@ fn last_end(containers: &[ContainerStatus]) -> Option<String> {
         let reason = last.reason.as_deref().unwrap_or_default();
         Some(format!("{} last ended with {} {reason}", container.name, last.exit_code).trim_end().to_owned())
     })
+}
+
+/// How long ago something was, in one word: `12s`, `5m`, `3h`, `2d`.
+pub(crate) fn age(since: jiff::Timestamp) -> String {
+    let now = pleg::clock::wall_clock().0 / 1_000_000_000;
+    let seconds = (now - since.as_second()).max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
 }
 
 /// The time of day, here.

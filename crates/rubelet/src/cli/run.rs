@@ -1,7 +1,7 @@
 //! `rubelet run`: the arguments, and how they become a run.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 use super::fail;
 use crate::exit::Failure;
 use crate::place::Place;
-use crate::run::{Ended, Plan, RunError, run as run_plan};
+use crate::run::{Ended, FileConfig, Plan, RunError, run as run_plan};
 
 /// The arguments of `rubelet run`.
 #[derive(Debug, clap::Args)]
@@ -36,21 +36,24 @@ pub(super) struct Args {
     runtime_endpoint: Option<Endpoint>,
     #[command(flatten)]
     place: Place,
-    /// Where the logs of pods are
-    #[arg(long, value_name = "DIR", default_value = "/var/log/pods")]
-    pod_logs_dir: PathBuf,
-    /// Where to answer HTTP, or `off`
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10255")]
-    listen: Listen,
+    /// Where the logs of pods are [default: /var/log/pods]
+    #[arg(long, value_name = "DIR")]
+    pod_logs_dir: Option<PathBuf>,
+    /// Where to answer HTTP, or `off` [default: 127.0.0.1:10255]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<Listen>,
+    /// A `KubeletConfiguration`; what the command line says comes before what it says
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// What the node is called; it is part of every pod's name [default: the host's name]
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
     /// Where the CNI configuration for the embedded runtime is; without it, pods off the host's network have loopback only
     #[arg(long, value_name = "DIR", conflicts_with = "runtime_endpoint")]
     cni_conf_dir: Option<PathBuf>,
-    /// How many images to fetch at the same time
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    parallel_pulls: usize,
+    /// How many images to fetch at the same time [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    parallel_pulls: Option<usize>,
     /// Run the pods to their end, show their logs, take them down, and end with their result
     #[arg(long)]
     once: bool,
@@ -71,19 +74,20 @@ impl FromStr for Listen {
 pub(super) fn run(args: &Args) -> ExitCode {
     let filter = EnvFilter::try_from_env("RUBELET_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).init();
-    let plan = Plan {
-        paths: args.paths.clone(),
-        urls: args.manifest_url.clone(),
-        url_header_file: args.manifest_url_header_file.clone(),
-        runtime_endpoint: args.runtime_endpoint.clone(),
-        place: args.place.clone(),
-        pod_logs: args.pod_logs_dir.clone(),
-        node_name: args.node_name.clone(),
-        listen: args.listen.0,
-        cni_conf_dir: args.cni_conf_dir.clone(),
-        parallel_pulls: args.parallel_pulls,
-        once: args.once,
+    let config = match args.config.as_deref().map(FileConfig::load).transpose() {
+        Ok(config) => config.unwrap_or_default(),
+        Err(error) => {
+            let place = args.config.as_deref().unwrap_or(Path::new("")).display();
+            return fail(Failure::Usage, &format_args!("{place}: {error}"));
+        }
     };
+    if !config.ignored.is_empty() {
+        anstream::eprintln!(
+            "these fields of the configuration have no effect: {}",
+            config.ignored.join(", ")
+        );
+    }
+    let plan = args.plan(config);
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(Failure::System, &error),
@@ -95,6 +99,32 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Ok(Ended::Told | Ended::AllSucceeded) => ExitCode::SUCCESS,
         Ok(Ended::SomeFailed) => Failure::Pods.into(),
         Err(error) => fail(failure(&error), &error),
+    }
+}
+
+impl Args {
+    /// What to run: the command line first, then the file, then what is usual.
+    fn plan(&self, file: FileConfig) -> Plan {
+        let usual = SocketAddr::from(([127, 0, 0, 1], 10255));
+        let paths = self.paths.iter().cloned();
+        let urls = self.manifest_url.iter().cloned();
+        Plan {
+            paths: paths.chain(file.static_pod_path).collect(),
+            urls: urls.chain(file.static_pod_url).collect(),
+            url_header_file: self.manifest_url_header_file.clone(),
+            runtime_endpoint: self.runtime_endpoint.clone().or(file.runtime_endpoint),
+            place: self.place.clone(),
+            pod_logs: self.pod_logs_dir.clone().or(file.pod_logs).unwrap_or_else(|| "/var/log/pods".into()),
+            node_name: self.node_name.clone(),
+            listen: self.listen.map_or_else(|| file.listen.or(Some(usual)), |listen| listen.0),
+            cni_conf_dir: self.cni_conf_dir.clone(),
+            parallel_pulls: self.parallel_pulls.or(file.parallel_pulls).unwrap_or(1),
+            resync: file.resync,
+            longest_backoff: file.longest_backoff,
+            file_poll: file.file_poll,
+            url_poll: file.url_poll,
+            once: self.once,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `rubelet run`: an agent, its sources, a runtime, and the servers that tell about them.
 
+mod config;
 mod embedded;
 mod node;
 mod once;
@@ -8,12 +9,15 @@ mod wire;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rubelet_cri::Endpoint;
 
 use crate::place::Place;
 
+pub(crate) use config::FileConfig;
 pub(crate) use embedded::{Embedded, EmbeddedError};
+pub(crate) use node::name as node_name;
 pub(crate) use wire::{Ended, RunError, run};
 
 /// What to run.
@@ -31,6 +35,10 @@ pub(crate) struct Plan {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) cni_conf_dir: Option<PathBuf>,
     pub(crate) parallel_pulls: usize,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) longest_backoff: Option<Duration>,
+    pub(crate) file_poll: Option<Duration>,
+    pub(crate) url_poll: Option<Duration>,
     /// Whether to end when all pods have.
     pub(crate) once: bool,
 }

@@ -7,7 +7,7 @@ use rubelet_agent::downward::NodeFacts;
 use rubelet_agent::resource::Quantity;
 
 /// The name of this machine, as a node: lower case.
-pub(super) fn name() -> String {
+pub(crate) fn name() -> String {
     rustix::system::uname().nodename().to_string_lossy().to_lowercase()
 }
 

@@ -86,7 +86,7 @@ impl Told {
         let mut now = BTreeMap::new();
         for view in board.all() {
             let uid = view.pod.metadata.uid.clone().unwrap_or_default();
-            let summary = Summary::of(&view);
+            let summary = Summary::of(&view.to_pod(), view.stage.as_str());
             let before = self.pods.get(&uid);
             if before.is_none_or(|(_, told)| *told != summary) {
                 print_pod(&summary);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pleg::cri::CriObserver;
 use pleg::{Pleg, clock::wall_clock};
 use prometheus_client::registry::Registry;
-use rubelet_agent::pod::{HostDns, PodNetwork};
+use rubelet_agent::pod::{Growth, HostDns, PodNetwork};
 use rubelet_agent::runtime::CriRuntime;
 use rubelet_agent::settings::Settings;
 use rubelet_agent::source::{Feed, FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId};
@@ -146,6 +146,8 @@ fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
     settings.network = runtime.network;
     settings.node = node::facts();
     settings.parallel_pulls = plan.parallel_pulls;
+    settings.resync = plan.resync.unwrap_or(settings.resync);
+    settings.backoff = plan.longest_backoff.map_or(settings.backoff, Growth::up_to);
     settings.host_dns = HostDns::read(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
     settings.host_hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     settings
@@ -204,7 +206,10 @@ fn sources(plan: &Plan, node_name: &str) -> Result<Vec<AnySource>, RunError> {
         // The real path: it is part of the pods' identity.
         let path =
             path.canonicalize().map_err(|source| RunError::NoManifest { path: path.clone(), source })?;
-        let source = FileSource::new(path, node_name);
+        let mut source = FileSource::new(path, node_name);
+        if let Some(poll) = plan.file_poll {
+            source = source.poll_period(poll);
+        }
         Ok(AnySource::File(match &kept {
             Some(kept) => source.keep_last_good(kept),
             None => source,
@@ -214,6 +219,9 @@ fn sources(plan: &Plan, node_name: &str) -> Result<Vec<AnySource>, RunError> {
         let mut source = HttpSource::new(url, node_name)?;
         if let Some(header_file) = &plan.url_header_file {
             source = source.header_file(header_file);
+        }
+        if let Some(poll) = plan.url_poll {
+            source = source.poll_period(poll);
         }
         Ok(AnySource::Http(match &kept {
             Some(kept) => source.keep_last_good(kept),
