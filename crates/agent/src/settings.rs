@@ -26,6 +26,8 @@ pub struct Settings {
     pub host_hosts: String,
     /// What this node tells its pods.
     pub node: NodeFacts,
+    /// Whether the machine has one hierarchy of control groups, the second version.
+    pub unified_cgroups: bool,
     /// How long a crashing container, or an image that cannot be had, waits.
     pub backoff: Growth,
     /// How often a pod is looked at although nothing happened to it.
@@ -52,6 +54,7 @@ impl Settings {
             host_dns: HostDns::default(),
             host_hosts: String::new(),
             node: NodeFacts::default(),
+            unified_cgroups: true,
             backoff: Growth::default(),
             resync: Duration::from_secs(60),
             retry: Duration::from_secs(10),

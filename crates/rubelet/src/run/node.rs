@@ -23,6 +23,11 @@ pub(super) fn facts() -> NodeFacts {
     NodeFacts { host_ips: address().into_iter().collect(), allocatable }
 }
 
+/// Whether the machine has one hierarchy of control groups, the second version.
+pub(super) fn has_unified_cgroups() -> bool {
+    std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+}
+
 fn units(count: usize) -> Quantity {
     Quantity::from_units(i64::try_from(count).unwrap_or(i64::MAX))
 }

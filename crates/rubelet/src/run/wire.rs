@@ -145,6 +145,7 @@ fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
     settings.runtime_name.clone_from(&runtime.name);
     settings.network = runtime.network;
     settings.node = node::facts();
+    settings.unified_cgroups = node::has_unified_cgroups();
     settings.parallel_pulls = plan.parallel_pulls;
     settings.resync = plan.resync.unwrap_or(settings.resync);
     settings.backoff = plan.longest_backoff.map_or(settings.backoff, Growth::up_to);

@@ -12,7 +12,7 @@ use super::{Home, Outcome, Work, retry_after};
 use crate::downward::PodFacts;
 use crate::environment::Environment;
 use crate::pod::backoff::Wait;
-use crate::pod::config::{ConfigError, ContainerParts, container_config, hosts_file, log_directory};
+use crate::pod::config::{ConfigError, ContainerParts, Machine, container_config, hosts_file, log_directory};
 use crate::pod::files;
 use crate::pod::plan::{Start, newest};
 use crate::pod::spec::{self, Described};
@@ -88,7 +88,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                     image: &image,
                     environment: &environment,
                     mounts: &mounts,
-                    node_memory: self.node_memory(),
+                    machine: self.machine(),
                 })
                 .map_err(|error| self.later("CreateContainerConfigError", &error.to_string()))?;
                 self.note_restart(container);
@@ -178,8 +178,10 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         read.await.unwrap_or(0)
     }
 
-    fn node_memory(&self) -> i64 {
-        self.tools.settings.node.allocatable.get("memory").map_or(i64::MAX, |memory| memory.units())
+    fn machine(&self) -> Machine {
+        let settings = &self.tools.settings;
+        let memory = settings.node.allocatable.get("memory").map_or(i64::MAX, |memory| memory.units());
+        Machine { memory, unified_cgroups: settings.unified_cgroups }
     }
 
     /// The wait that a container is in since it last ended.

@@ -7,7 +7,7 @@ use rubelet_cri::{labels, v1};
 
 use super::names::LogName;
 use super::sandbox::identity_labels;
-use super::{resources, security};
+use super::{Machine, resources, security};
 use crate::environment::{Environment, EnvironmentError};
 use crate::image::Resolved;
 use crate::pod::hash::{container_hash, hex};
@@ -49,13 +49,12 @@ pub(crate) struct ContainerParts<'a> {
     pub(crate) environment: &'a Environment,
     /// Volumes first, then what the agent adds.
     pub(crate) mounts: &'a [Mount],
-    /// In bytes.
-    pub(crate) node_memory: i64,
+    pub(crate) machine: Machine,
 }
 
 /// What the runtime makes a container from.
 pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::ContainerConfig, ConfigError> {
-    let ContainerParts { pod, container, restart_count, image, environment, mounts, node_memory } = *parts;
+    let ContainerParts { pod, container, restart_count, image, environment, mounts, machine } = *parts;
     let expanded = |texts: Option<&Vec<String>>| -> Vec<String> {
         texts.into_iter().flatten().map(|text| environment.expand(text)).collect()
     };
@@ -83,7 +82,7 @@ pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::Contain
         stdin_once: container.stdin_once.unwrap_or(false),
         tty: container.tty.unwrap_or(false),
         linux: Some(v1::LinuxContainerConfig {
-            resources: Some(resources::of_container(pod, container, node_memory)),
+            resources: Some(resources::of_container(pod, container, machine)),
             security_context: Some(security::of_container(pod, container, image)?),
         }),
         ..v1::ContainerConfig::default()
@@ -164,7 +163,7 @@ mod tests {
             image: &image,
             environment: &environment,
             mounts: &[],
-            node_memory: 1 << 30,
+            machine: Machine { memory: 1 << 30, unified_cgroups: true },
         })
         .unwrap();
         assert_eq!(config.metadata.unwrap().attempt, 4);

@@ -13,5 +13,5 @@ pub(crate) use container::{ConfigError, ContainerParts, container_config};
 pub use dns::HostDns;
 pub(crate) use hosts::hosts_file;
 pub(crate) use names::{LogName, log_directory};
-pub(crate) use resources::qos_class;
+pub(crate) use resources::{Machine, qos_class};
 pub(crate) use sandbox::sandbox_config;

@@ -99,11 +99,20 @@ fn quota(milli: i64) -> i64 {
     if milli <= 0 { 0 } else { (milli * CPU_PERIOD / 1000).max(LEAST_QUOTA) }
 }
 
+/// What the limits of containers depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Machine {
+    /// In bytes.
+    pub(crate) memory: i64,
+    /// Whether it has one hierarchy of control groups, the second version.
+    pub(crate) unified_cgroups: bool,
+}
+
 /// The resources of one container.
 pub(super) fn of_container(
     pod: &Pod,
     container: &Container,
-    node_memory: i64,
+    machine: Machine,
 ) -> v1::LinuxContainerResources {
     let resources = container.resources.as_ref();
     let cpu_limit = limit(resources, "cpu").map_or(0, Quantity::millis);
@@ -113,9 +122,13 @@ pub(super) fn of_container(
         cpu_quota: quota(cpu_limit),
         cpu_shares: shares(cpu_request),
         memory_limit_in_bytes: limit(resources, "memory").map_or(0, Quantity::units),
-        oom_score_adj: oom_score(pod, container, node_memory),
+        oom_score_adj: oom_score(pod, container, machine.memory),
         // What belongs together ends together.
-        unified: HashMap::from([("memory.oom.group".to_owned(), "1".to_owned())]),
+        unified: if machine.unified_cgroups {
+            HashMap::from([("memory.oom.group".to_owned(), "1".to_owned())])
+        } else {
+            HashMap::new()
+        },
         ..v1::LinuxContainerResources::default()
     }
 }
@@ -124,6 +137,8 @@ pub(super) fn of_container(
 mod tests {
     use super::*;
     use crate::pod::testkit;
+
+    const MACHINE: Machine = Machine { memory: 8 << 30, unified_cgroups: true };
 
     type Named<'a> = &'a [(&'a str, &'a str)];
 
@@ -175,7 +190,7 @@ mod tests {
         ];
         for (requests, limits, shares, quota, bytes) in table {
             let pod = pod_with(&[resources(requests, limits)]);
-            let got = of_container(&pod, &spec::containers(&pod)[0], 8 << 30);
+            let got = of_container(&pod, &spec::containers(&pod)[0], MACHINE);
             let got = (got.cpu_shares, got.cpu_quota, got.memory_limit_in_bytes);
             assert_eq!(got, (shares, quota, bytes), "{requests:?} {limits:?}");
         }
