@@ -1,2 +1,21 @@
 //! The node agent: it keeps the pods of its sources running. Decisions are plain functions over values; the async code
 //! around them owns sockets, timers and tasks.
+
+pub mod board;
+pub mod downward;
+pub mod environment;
+mod fnv;
+mod image;
+pub mod manifest;
+pub mod merge;
+pub mod pod;
+mod probe;
+pub mod resource;
+pub mod runtime;
+pub mod settings;
+pub mod source;
+mod status;
+pub mod sync_loop;
+#[cfg(test)]
+mod testkit;
+pub mod volumes;

@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     System,
     /// An image is not there, cannot be had, or is refused.
     Image,
+    /// Pods that were run to their end did not all end well.
+    Pods,
     /// A recording is damaged, or is none.
     Recording,
 }
@@ -25,7 +27,8 @@ impl From<Failure> for ExitCode {
             Failure::Usage => Self::from(2),
             Failure::Runtime => Self::from(3),
             Failure::Image => Self::from(4),
-            Failure::Recording => Self::from(5),
+            Failure::Pods => Self::from(5),
+            Failure::Recording => Self::from(6),
         }
     }
 }

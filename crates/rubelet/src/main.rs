@@ -1,12 +1,20 @@
 //! The `rubelet` binary: the command line, and nothing that a library could do.
 
 mod cli;
+mod columns;
 mod doctor;
 mod endpoint;
 mod exit;
 mod home;
+mod http;
+mod local;
+mod logs;
+mod place;
+mod pods;
+mod run;
 mod runtime_kind;
 mod span;
+mod summary;
 mod watch;
 
 use std::process::ExitCode;

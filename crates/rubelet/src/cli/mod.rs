@@ -1,10 +1,16 @@
 //! The command line: one file a command.
 
+mod describe;
 mod doctor;
+mod exec;
 mod image;
+mod logs;
+mod ps;
 mod record;
 mod replay;
+mod run;
 mod runtime;
+mod stop;
 mod watch;
 
 use std::fmt::Display;
@@ -24,16 +30,28 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Show all that is known of a pod
+    Describe(describe::Args),
     /// Say what is wrong with a runtime, and what to do; changes nothing
     Doctor(doctor::Args),
+    /// Run a command in a container
+    Exec(exec::Args),
     /// Import, pull, list and remove the images of the embedded runtime
     Image(image::Args),
+    /// Show what containers have written
+    Logs(logs::Args),
+    /// Show the pods of this machine
+    Ps(ps::Args),
     /// Record what a runtime does to its pods, to be replayed later; changes nothing
     Record(record::Args),
     /// Play a recording again: the same events, in the same order
     Replay(replay::Args),
+    /// Keep the pods of manifests running
+    Run(run::Args),
     /// Run the embedded container runtime alone, for crictl, a kubelet or another agent
     Runtime(runtime::Args),
+    /// End pods
+    Stop(stop::Args),
     /// Show what happens to the pods of a runtime, as it happens; changes nothing
     Watch(watch::Args),
 }
@@ -44,13 +62,36 @@ pub(crate) fn main() -> ExitCode {
         return code;
     }
     match Cli::parse().command {
+        Command::Describe(args) => describe::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Exec(args) => exec::run(&args),
         Command::Image(args) => image::run(&args),
+        Command::Logs(args) => logs::run(&args),
+        Command::Ps(args) => ps::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Runtime(args) => runtime::run(&args),
+        Command::Stop(args) => stop::run(&args),
         Command::Watch(args) => watch::run(&args),
     }
+}
+
+/// Runs a command that waits more than it works.
+fn on_one_thread(work: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(work);
+            runtime.shutdown_background();
+            code
+        }
+        Err(error) => fail(Failure::System, &error),
+    }
+}
+
+/// What this machine calls itself as a node, unless somebody said otherwise.
+fn node_name() -> String {
+    crate::run::node_name()
 }
 
 /// Says what went wrong, on standard error, and how the command ends for it.

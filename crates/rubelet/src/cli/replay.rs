@@ -15,7 +15,7 @@ use crate::watch::{Filter, Format, event_line};
 /// The arguments of `rubelet replay`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Ends with 5 if the recording is damaged; what comes before the damage is played all the same."
+    after_help = "Ends with 6 if the recording is damaged; what comes before the damage is played all the same."
 )]
 pub(super) struct Args {
     /// A file made by `rubelet record`

@@ -91,12 +91,12 @@ async fn what_was_recorded_is_played_the_same_every_time() {
     bytes.truncate(bytes.len() - 5);
     std::fs::write(&file, &bytes).expect("written");
     let cut = run(&["replay", "-o", "json", &path]).await;
-    assert_eq!(cut.status.code(), Some(5));
+    assert_eq!(cut.status.code(), Some(6));
     assert_eq!(cut.stdout, first.stdout, "all that is there is played");
     assert!(String::from_utf8_lossy(&cut.stderr).contains("is cut off at byte "), "{cut:?}");
     std::fs::write(&file, "hello").expect("written");
     let none = run(&["replay", &path]).await;
-    assert_eq!(none.status.code(), Some(5));
+    assert_eq!(none.status.code(), Some(6));
     assert!(String::from_utf8_lossy(&none.stderr).contains("this is not a recording"), "{none:?}");
     assert_eq!(run(&["replay", "/nowhere"]).await.status.code(), Some(2));
 }

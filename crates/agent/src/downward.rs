@@ -1,0 +1,217 @@
+//! What a pod may be told about itself: `fieldRef` and `resourceFieldRef`, for the environment and for volumes.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use thiserror::Error;
+
+use crate::manifest::Objects;
+use crate::resource::Quantity;
+
+/// What this node tells its pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Its addresses, the primary one first.
+    pub host_ips: Vec<IpAddr>,
+    /// What its pods can use, by resource name: the limit of a container that has none.
+    pub allocatable: BTreeMap<String, Quantity>,
+}
+
+/// A pod and what belongs to it.
+#[derive(Clone, Copy, Debug)]
+pub struct PodFacts<'a> {
+    /// The pod, valid and defaulted.
+    pub pod: &'a Pod,
+    /// The config maps and secrets of its source.
+    pub objects: &'a Objects,
+    /// The node it runs on.
+    pub node: &'a NodeFacts,
+    /// Its addresses; none before its sandbox runs.
+    pub pod_ips: &'a [IpAddr],
+}
+
+/// A reference that leads nowhere. Validation refuses most of them before.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DownwardError {
+    /// Not a field that a pod can be told.
+    #[error("unsupported fieldPath: {0}")]
+    Field(String),
+    /// Not a resource that a container can be told.
+    #[error("unsupported container resource: {0}")]
+    Resource(String),
+    /// The selector names a container that the pod does not have.
+    #[error("container {0:?} not found")]
+    Container(String),
+    /// A divisor that is not an amount above zero.
+    #[error("divisor {0:?} is not a quantity above zero")]
+    Divisor(String),
+}
+
+impl PodFacts<'_> {
+    /// The namespace of the pod.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.pod.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The value of a field of the pod.
+    ///
+    /// # Errors
+    /// If there is no such field to be told.
+    pub fn field(&self, path: &str) -> Result<String, DownwardError> {
+        let meta = &self.pod.metadata;
+        let spec = self.pod.spec.as_ref();
+        if let Some((map, key)) = subscript(path) {
+            let map = match map {
+                "metadata.labels" => &meta.labels,
+                "metadata.annotations" => &meta.annotations,
+                _ => return Err(DownwardError::Field(path.to_owned())),
+            };
+            return Ok(map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default());
+        }
+        let hosts = &self.node.host_ips;
+        Ok(match path {
+            "metadata.name" => meta.name.clone().unwrap_or_default(),
+            "metadata.namespace" => meta.namespace.clone().unwrap_or_default(),
+            "metadata.uid" => meta.uid.clone().unwrap_or_default(),
+            "metadata.labels" => lines(meta.labels.iter().flatten()),
+            "metadata.annotations" => lines(meta.annotations.iter().flatten()),
+            "spec.nodeName" => spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+            "spec.serviceAccountName" => {
+                spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()
+            }
+            "status.hostIP" => joined(hosts.get(..1).unwrap_or_default()),
+            "status.hostIPs" => joined(hosts),
+            "status.podIP" => joined(self.pod_ips.get(..1).unwrap_or_default()),
+            "status.podIPs" => joined(self.pod_ips),
+            _ => return Err(DownwardError::Field(path.to_owned())),
+        })
+    }
+
+    /// What a container may use or has asked for, in units of the divisor, rounded up. The selector's container is
+    /// `own` if it names none.
+    ///
+    /// # Errors
+    /// If the selector leads nowhere.
+    pub fn resource(
+        &self,
+        selector: &ResourceFieldSelector,
+        own: Option<&Container>,
+    ) -> Result<String, DownwardError> {
+        let container = match (selector.container_name.as_deref().filter(|name| !name.is_empty()), own) {
+            (None, Some(own)) => own,
+            (name, _) => {
+                let name = name.unwrap_or_default();
+                self.container(name).ok_or_else(|| DownwardError::Container(name.to_owned()))?
+            }
+        };
+        let (kind, resource) = selector.resource.split_once('.').unwrap_or_default();
+        let known =
+            matches!(resource, "cpu" | "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
+        let amount = match kind {
+            "limits" if known => self.limit(container, resource),
+            "requests" if known => request(container, resource),
+            _ => return Err(DownwardError::Resource(selector.resource.clone())),
+        };
+        in_units_of(amount, selector.divisor.as_ref(), resource == "cpu")
+    }
+
+    fn container(&self, name: &str) -> Option<&Container> {
+        let spec = self.pod.spec.as_ref()?;
+        spec.containers
+            .iter()
+            .chain(spec.init_containers.iter().flatten())
+            .find(|container| container.name == name)
+    }
+
+    fn limit(&self, container: &Container, resource: &str) -> Quantity {
+        let pod_level = self.pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+        amount(container.resources.as_ref(), resource, limits)
+            .or_else(|| amount(pod_level, resource, limits))
+            .or_else(|| self.node.allocatable.get(resource).copied())
+            .unwrap_or_default()
+    }
+}
+
+fn request(container: &Container, resource: &str) -> Quantity {
+    amount(container.resources.as_ref(), resource, |all| all.requests.as_ref()).unwrap_or_default()
+}
+
+fn limits(all: &ResourceRequirements) -> Option<&BTreeMap<String, WireQuantity>> {
+    all.limits.as_ref()
+}
+
+fn amount(
+    resources: Option<&ResourceRequirements>,
+    name: &str,
+    side: impl Fn(&ResourceRequirements) -> Option<&BTreeMap<String, WireQuantity>>,
+) -> Option<Quantity> {
+    Quantity::of(side(resources?)?.get(name)?).ok()
+}
+
+fn in_units_of(
+    amount: Quantity,
+    divisor: Option<&WireQuantity>,
+    in_millis: bool,
+) -> Result<String, DownwardError> {
+    let divisor = match divisor {
+        None => Quantity::from_units(1),
+        Some(text) => {
+            let divisor = Quantity::of(text).map_err(|_| DownwardError::Divisor(text.0.clone()))?;
+            if divisor.is_zero() { Quantity::from_units(1) } else { divisor }
+        }
+    };
+    let (amount, parts) =
+        if in_millis { (amount.millis(), divisor.millis()) } else { (amount.units(), divisor.units()) };
+    if parts <= 0 {
+        return Err(DownwardError::Divisor(format!("{parts}")));
+    }
+    Ok((amount / parts + i64::from(amount % parts > 0)).to_string())
+}
+
+/// `metadata.labels['app']` in its two parts.
+pub(crate) fn subscript(path: &str) -> Option<(&str, &str)> {
+    path.strip_suffix("']")?.split_once("['")
+}
+
+fn joined(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// One `key="value"` a line, without a last line break.
+fn lines<'a>(map: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    map.map(|(key, value)| format!("{key}={}", quoted(value))).collect::<Vec<_>>().join("\n")
+}
+
+/// In double quotes, with the escapes that programs written for Kubernetes know how to read.
+fn quoted(value: &str) -> String {
+    let mut text = String::with_capacity(value.len() + 2);
+    text.push('"');
+    for c in value.chars() {
+        let escape = match c {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
+            '\u{7}' => "\\a",
+            '\u{8}' => "\\b",
+            '\u{b}' => "\\v",
+            '\u{c}' => "\\f",
+            c if c.is_ascii_control() => &format!("\\x{:02x}", u32::from(c)),
+            c if c.is_control() || (c.is_whitespace() && c != ' ') => &format!("\\u{:04x}", u32::from(c)),
+            c => {
+                text.push(c);
+                continue;
+            }
+        };
+        text.push_str(escape);
+    }
+    text.push('"');
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! `$(NAME)` in texts of a manifest. `$$` is one `$`, so `$$(NAME)` is not a reference.
+
+use thiserror::Error;
+
+/// A reference that cannot be left as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ExpansionError {
+    /// There is no such variable, or it is empty.
+    #[error("missing value for {0:?}")]
+    Missing(String),
+}
+
+/// `text` with the value of every variable that is known; references to others stay as they are.
+pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -> String {
+    let mut expanded = String::with_capacity(text.len());
+    for piece in Pieces(text) {
+        match piece {
+            Piece::Text(text) => expanded.push_str(text),
+            Piece::Reference(name) => match lookup(name) {
+                Some(value) => expanded.push_str(value),
+                None => expanded.extend(["$(", name, ")"]),
+            },
+        }
+    }
+    expanded
+}
+
+/// `text` with the value of every variable, for texts that would be dangerous half expanded.
+///
+/// # Errors
+/// If a variable is not known, or empty.
+pub fn expand_all_or_nothing<'a>(
+    text: &str,
+    lookup: impl Fn(&str) -> Option<&'a str>,
+) -> Result<String, ExpansionError> {
+    let mut expanded = String::with_capacity(text.len());
+    for piece in Pieces(text) {
+        match piece {
+            Piece::Text(text) => expanded.push_str(text),
+            Piece::Reference(name) => match lookup(name).filter(|value| !value.is_empty()) {
+                Some(value) => expanded.push_str(value),
+                None => return Err(ExpansionError::Missing(name.to_owned())),
+            },
+        }
+    }
+    Ok(expanded)
+}
+
+enum Piece<'a> {
+    Text(&'a str),
+    Reference(&'a str),
+}
+
+struct Pieces<'a>(&'a str);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let (piece, rest) = match self.0.strip_prefix('$') {
+            None => {
+                let (text, rest) = self.0.split_at(self.0.find('$').unwrap_or(self.0.len()));
+                (Piece::Text(text), rest)
+            }
+            Some(after) => {
+                match (after.strip_prefix('$'), after.strip_prefix('(').and_then(|name| name.split_once(')')))
+                {
+                    (Some(rest), _) => (Piece::Text("$"), rest),
+                    (None, Some((name, rest))) => (Piece::Reference(name), rest),
+                    (None, None) => (Piece::Text("$"), after),
+                }
+            }
+        };
+        self.0 = rest;
+        Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lookup(name: &str) -> Option<&'static str> {
+        match name {
+            "A" => Some("a"),
+            "B" => Some("$(A)"),
+            "EMPTY" => Some(""),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn references_escapes_and_leftovers() {
+        for (text, expected) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("$(A)", "a"),
+            ("x$(A)y$(A)", "xaya"),
+            ("$(B)", "$(A)"),
+            ("$(EMPTY)", ""),
+            ("$(UNKNOWN)", "$(UNKNOWN)"),
+            ("$(UNKNOWN)$(A)", "$(UNKNOWN)a"),
+            ("$$(A)", "$(A)"),
+            ("$$$(A)", "$a"),
+            ("$$$$(A)", "$$(A)"),
+            ("$$", "$"),
+            ("$", "$"),
+            ("a$", "a$"),
+            ("$A", "$A"),
+            ("$(A", "$(A"),
+            ("$(A$(A)", "$(A$(A)"),
+            ("$()", "$()"),
+            ("$((A))", "$((A))"),
+            ("ä$(A)ö", "äaö"),
+        ] {
+            assert_eq!(expand(text, lookup), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn all_or_nothing() {
+        assert_eq!(expand_all_or_nothing("x/$(A)/$$(A)", lookup), Ok("x/a/$(A)".to_owned()));
+        assert_eq!(
+            expand_all_or_nothing("$(UNKNOWN)", lookup),
+            Err(ExpansionError::Missing("UNKNOWN".to_owned()))
+        );
+        assert_eq!(
+            expand_all_or_nothing("$(EMPTY)", lookup),
+            Err(ExpansionError::Missing("EMPTY".to_owned()))
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! Image names as manifests have them.
+
+/// The name with the tag that it means, or `None` if it is no image name.
+///
+/// A name without tag and digest means `:latest`.
+pub(crate) fn full_name(image: &str) -> Option<String> {
+    let (name, digest) = match image.split_once('@') {
+        Some((name, digest)) => (name, Some(digest)),
+        None => (image, None),
+    };
+    // A colon before the last slash is a port.
+    let (repository, tag) = match name.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => (repository, Some(tag)),
+        _ => (name, None),
+    };
+    let is_valid = is_repository(repository) && tag.is_none_or(is_tag) && digest.is_none_or(is_digest);
+    if !is_valid {
+        return None;
+    }
+    if tag.is_none() && digest.is_none() { Some(format!("{image}:latest")) } else { Some(image.to_owned()) }
+}
+
+fn is_repository(name: &str) -> bool {
+    let mut parts = name.split('/').peekable();
+    let first = parts.peek().copied().unwrap_or_default();
+    let has_registry = name.contains('/')
+        && (first.contains(['.', ':']) || first == "localhost" || first.contains(char::is_uppercase));
+    let is_first_fine = !has_registry || is_registry(first);
+    name.len() <= 255 && is_first_fine && parts.skip(usize::from(has_registry)).all(is_path_component)
+}
+
+fn is_registry(host: &str) -> bool {
+    let (name, port) = host.split_once(':').unwrap_or((host, "0"));
+    !name.is_empty()
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
+        && !port.is_empty()
+        && port.chars().all(|c| c.is_ascii_digit())
+}
+
+fn is_path_component(part: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    part.starts_with(is_word)
+        && part.ends_with(is_word)
+        && part.chars().all(|c| is_word(c) || matches!(c, '.' | '_' | '-'))
+}
+
+fn is_tag(tag: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    tag.starts_with(is_word) && tag.len() <= 128 && tag.chars().all(|c| is_word(c) || matches!(c, '.' | '-'))
+}
+
+fn is_digest(digest: &str) -> bool {
+    digest.split_once(':').is_some_and(|(algorithm, hex)| {
+        !algorithm.is_empty() && hex.len() >= 32 && hex.chars().all(|c| c.is_ascii_hexdigit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_get_the_tag_that_they_mean_and_what_is_none_is_refused() {
+        let digest = format!("busybox@sha256:{}", "a".repeat(64));
+        let table = [
+            ("host", Some("host:latest")),
+            ("busybox", Some("busybox:latest")),
+            ("busybox:1.36", Some("busybox:1.36")),
+            ("localhost:5000/a/b", Some("localhost:5000/a/b:latest")),
+            ("localhost:5000/a/b:c", Some("localhost:5000/a/b:c")),
+            ("registry.k8s.io/pause:3.10", Some("registry.k8s.io/pause:3.10")),
+            (digest.as_str(), Some(digest.as_str())),
+            ("", None),
+            ("BusyBox", None),
+            ("a//b", None),
+            ("a:", None),
+            ("a b", None),
+            ("busybox:-x", None),
+            ("busybox@sha256:zz", None),
+        ];
+        for (image, wanted) in table {
+            assert_eq!(full_name(image).as_deref(), wanted, "{image:?}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The annotations by which a pod tells where it came from, and what they say about it.
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::source::SourceKind;
+
+/// The kind of the source: `file`, `http` or `api`.
+pub const SOURCE: &str = "kubernetes.io/config.source";
+/// When the agent first saw the pod.
+pub const SEEN: &str = "kubernetes.io/config.seen";
+/// The hash of a pod that did not come from the API server: its UID.
+pub const HASH: &str = "kubernetes.io/config.hash";
+/// On the copy in the API server of such a pod: its hash.
+pub const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Pods of this priority or above are critical to the node.
+pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;
+
+/// The value of one annotation.
+#[must_use]
+pub fn value<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+    pod.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// A pod that came from a file or a URL.
+#[must_use]
+pub fn is_static(pod: &Pod) -> bool {
+    value(pod, SOURCE).is_some_and(|source| source != SourceKind::Api.as_str())
+}
+
+/// The API server's copy of a static pod.
+#[must_use]
+pub fn is_mirror(pod: &Pod) -> bool {
+    value(pod, MIRROR).is_some()
+}
+
+/// A pod that the node should not do without.
+#[must_use]
+pub fn is_critical(pod: &Pod) -> bool {
+    let priority = pod.spec.as_ref().and_then(|spec| spec.priority);
+    is_static(pod) || is_mirror(pod) || priority.is_some_and(|priority| priority >= CRITICAL_PRIORITY)
+}

@@ -1,0 +1,174 @@
+//! What the API server fills in when a manifest does not say.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, DownwardAPIVolumeFile, EmptyDirVolumeSource, HTTPGetAction, LifecycleHandler,
+    ObjectFieldSelector, Pod, PodSecurityContext, PodSpec, Probe, ResourceRequirements, Volume,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::volumes::DEFAULT_FILE_MODE;
+
+/// Fills in everything that is not said.
+pub(super) fn pod(pod: &mut Pod) {
+    let Some(spec) = &mut pod.spec else { return };
+    set(&mut spec.restart_policy, "Always");
+    set(&mut spec.dns_policy, "ClusterFirst");
+    set(&mut spec.scheduler_name, "default-scheduler");
+    spec.termination_grace_period_seconds.get_or_insert(30);
+    spec.enable_service_links.get_or_insert(true);
+    spec.security_context.get_or_insert_with(PodSecurityContext::default);
+
+    let host_network = spec.host_network == Some(true);
+    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+        self::container(container, host_network);
+    }
+    for volume in spec.volumes.iter_mut().flatten() {
+        self::volume(volume);
+    }
+    pod_resources(spec);
+}
+
+fn container(container: &mut Container, host_network: bool) {
+    let pull_policy =
+        if is_latest(container.image.as_deref().unwrap_or_default()) { "Always" } else { "IfNotPresent" };
+    set(&mut container.image_pull_policy, pull_policy);
+    set(&mut container.termination_message_path, "/dev/termination-log");
+    set(&mut container.termination_message_policy, "File");
+    if let Some(context) = &mut container.security_context {
+        set(&mut context.proc_mount, "Default");
+    }
+    for port in container.ports.iter_mut().flatten() {
+        self::port(port, host_network);
+    }
+    for variable in container.env.iter_mut().flatten() {
+        if let Some(field) = variable.value_from.as_mut().and_then(|from| from.field_ref.as_mut()) {
+            self::field(field);
+        }
+    }
+    for probe in [&mut container.liveness_probe, &mut container.readiness_probe, &mut container.startup_probe]
+    {
+        probe.iter_mut().for_each(self::probe);
+    }
+    if let Some(lifecycle) = &mut container.lifecycle {
+        for handler in [&mut lifecycle.post_start, &mut lifecycle.pre_stop] {
+            handler.iter_mut().for_each(self::handler);
+        }
+    }
+    if let Some(resources) = &mut container.resources {
+        requests_from_limits(resources);
+    }
+}
+
+fn port(port: &mut ContainerPort, host_network: bool) {
+    set(&mut port.protocol, "TCP");
+    if host_network && port.host_port.is_none_or(|host| host == 0) {
+        port.host_port = Some(port.container_port);
+    }
+}
+
+fn probe(probe: &mut Probe) {
+    set_number(&mut probe.timeout_seconds, 1);
+    set_number(&mut probe.period_seconds, 10);
+    set_number(&mut probe.success_threshold, 1);
+    set_number(&mut probe.failure_threshold, 3);
+    probe.http_get.iter_mut().for_each(http_get);
+    if let Some(grpc) = &mut probe.grpc {
+        grpc.service.get_or_insert_with(String::new);
+    }
+}
+
+fn handler(handler: &mut LifecycleHandler) {
+    handler.http_get.iter_mut().for_each(http_get);
+}
+
+fn http_get(action: &mut HTTPGetAction) {
+    set(&mut action.path, "/");
+    set(&mut action.scheme, "HTTP");
+}
+
+fn field(field: &mut ObjectFieldSelector) {
+    set(&mut field.api_version, "v1");
+}
+
+fn volume(volume: &mut Volume) {
+    if crate::volumes::given_kinds(volume).next().is_none() {
+        volume.empty_dir = Some(EmptyDirVolumeSource::default());
+    }
+    if let Some(source) = &mut volume.host_path {
+        source.type_.get_or_insert_with(String::new);
+    }
+    if let Some(source) = &mut volume.config_map {
+        source.default_mode.get_or_insert(DEFAULT_FILE_MODE);
+    }
+    if let Some(source) = &mut volume.secret {
+        source.default_mode.get_or_insert(DEFAULT_FILE_MODE);
+    }
+    if let Some(source) = &mut volume.downward_api {
+        source.default_mode.get_or_insert(DEFAULT_FILE_MODE);
+        downward(source.items.as_mut());
+    }
+    if let Some(source) = &mut volume.projected {
+        source.default_mode.get_or_insert(DEFAULT_FILE_MODE);
+        for projection in source.sources.iter_mut().flatten() {
+            downward(projection.downward_api.as_mut().and_then(|source| source.items.as_mut()));
+        }
+    }
+}
+
+fn downward(items: Option<&mut Vec<DownwardAPIVolumeFile>>) {
+    items.into_iter().flatten().filter_map(|item| item.field_ref.as_mut()).for_each(field);
+}
+
+/// Who may use so much has asked for so much, unless it asks for something else.
+fn requests_from_limits(resources: &mut ResourceRequirements) {
+    let limits = resources.limits.clone().unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    let requests = resources.requests.get_or_insert_default();
+    for (name, limit) in limits {
+        requests.entry(name).or_insert(limit);
+    }
+}
+
+/// The same for the pod as a whole, for what none of its containers asks for.
+fn pod_resources(spec: &mut PodSpec) {
+    let Some(resources) = &mut spec.resources else { return };
+    let asked: BTreeMap<&String, &Quantity> = spec
+        .containers
+        .iter()
+        .filter_map(|container| container.resources.as_ref()?.requests.as_ref())
+        .flatten()
+        .collect();
+    for (name, limit) in resources.limits.clone().unwrap_or_default() {
+        if !asked.contains_key(&name) {
+            resources.requests.get_or_insert_default().entry(name).or_insert(limit);
+        }
+    }
+}
+
+/// No tag is the tag `latest`, unless a digest says which image is meant.
+fn is_latest(image: &str) -> bool {
+    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
+    match name.rsplit('/').next().and_then(|last| last.split_once(':')) {
+        Some((_, tag)) => tag == "latest",
+        None => digest.is_none(),
+    }
+}
+
+fn set(field: &mut Option<String>, value: &str) {
+    if field.as_ref().is_none_or(String::is_empty) {
+        *field = Some(value.to_owned());
+    }
+}
+
+fn set_number(field: &mut Option<i32>, value: i32) {
+    if field.is_none_or(|number| number == 0) {
+        *field = Some(value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

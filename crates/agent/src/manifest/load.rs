@@ -1,0 +1,225 @@
+//! From the text of a file to its pods, config maps and secrets.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::DeserializeOwned;
+
+use super::tree::{self, LARGEST_MANIFEST, Node, Value};
+use super::{
+    FieldError, Issue, ObjectKey, Objects, Origin, Problem, Severity, default, ignored, static_pod, typed,
+    validate,
+};
+
+/// What is in a file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Manifest {
+    /// Pods, defaulted, valid and named for this node.
+    pub pods: Vec<Arc<Pod>>,
+    /// Config maps and secrets beside them.
+    pub objects: Objects,
+    /// Remarks.
+    pub warnings: Vec<Problem>,
+}
+
+/// Reads a manifest: YAML or JSON, one document or several, single objects or lists of them.
+///
+/// # Errors
+/// If anything in it cannot be used, with all that was found.
+pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
+    let whole = |issue| vec![Problem::error(origin.place.as_str(), issue)];
+    if text.len() > LARGEST_MANIFEST {
+        return Err(whole(Issue::TooLarge { limit: LARGEST_MANIFEST }));
+    }
+    let text =
+        str::from_utf8(text).map_err(|error| whole(Issue::Syntax(format!("is not UTF-8 text: {error}"))))?;
+    let documents = tree::documents(text.trim_start_matches('\u{feff}')).map_err(|error| {
+        vec![Problem {
+            line: error.line,
+            ..Problem::error(origin.place.as_str(), Issue::Syntax(error.message))
+        }]
+    })?;
+
+    let mut loading =
+        Loading { origin, manifest: Manifest::default(), problems: Vec::new(), document: 0, has_list: false };
+    for (index, node) in documents.iter().enumerate() {
+        loading.document = index + 1;
+        loading.document(node);
+    }
+    loading.finish()
+}
+
+struct Loading<'a> {
+    origin: &'a Origin,
+    manifest: Manifest,
+    problems: Vec<Problem>,
+    document: usize,
+    /// A list says how much there is, even if that is nothing.
+    has_list: bool,
+}
+
+impl Loading<'_> {
+    fn finish(mut self) -> Result<Manifest, Vec<Problem>> {
+        let objects = &self.manifest.objects;
+        let is_empty =
+            self.manifest.pods.is_empty() && objects.config_maps.is_empty() && objects.secrets.is_empty();
+        if self.problems.is_empty() && is_empty && !self.has_list {
+            self.problems.push(Problem::error(self.origin.place.as_str(), Issue::Empty));
+        } else if is_empty {
+            // Nothing in it is of use: what was said of its documents is not a remark.
+            self.problems.iter_mut().for_each(|problem| problem.severity = Severity::Error);
+        }
+        if self.problems.iter().any(|problem| problem.severity == Severity::Error) {
+            return Err(self.problems);
+        }
+        self.manifest.warnings = self.problems;
+        Ok(self.manifest)
+    }
+
+    fn document(&mut self, node: &Node<'_>) {
+        let Value::Map(_) = node.value else {
+            return self.tell(
+                node.line,
+                None,
+                Severity::Error,
+                Issue::Kind { found: "what is not an object".to_owned() },
+            );
+        };
+        let text = |key: &str| node.get(key).and_then(Node::text).unwrap_or_default();
+        match (text("apiVersion"), text("kind")) {
+            ("v1", "List" | "PodList" | "ConfigMapList" | "SecretList") => self.list(node),
+            ("v1", kind) => self.object(node, kind),
+            (version, kind) => self.other_kind(node, version, kind),
+        }
+    }
+
+    fn list(&mut self, node: &Node<'_>) {
+        self.has_list = true;
+        let of = node
+            .get("kind")
+            .and_then(Node::text)
+            .and_then(|kind| kind.strip_suffix("List"))
+            .unwrap_or_default();
+        let Some(Value::List(items)) = node.get("items").map(|items| &items.value) else { return };
+        for item in items {
+            // Items of a typed list need not say what they are.
+            match item.get("kind").and_then(Node::text) {
+                Some(_) => self.document(item),
+                None => self.object(item, of),
+            }
+        }
+    }
+
+    fn object(&mut self, node: &Node<'_>, kind: &str) {
+        match kind {
+            "Pod" => self.pod(node),
+            "ConfigMap" => self.config_map(node),
+            "Secret" => self.secret(node),
+            _ => self.other_kind(node, "v1", kind),
+        }
+    }
+
+    fn other_kind(&mut self, node: &Node<'_>, version: &str, kind: &str) {
+        let found = match (version, kind) {
+            ("", "") => "a document without apiVersion and kind".to_owned(),
+            (version, "") => format!("a document of {version} without a kind"),
+            ("", kind) => format!("{kind} without an apiVersion"),
+            (version, kind) => format!("{version} {kind}"),
+        };
+        let severity =
+            if version.is_empty() || kind.is_empty() { Severity::Error } else { Severity::Warning };
+        self.tell(node.line, None, severity, Issue::Kind { found });
+    }
+
+    fn pod(&mut self, node: &Node<'_>) {
+        let Some(mut pod) = self.typed::<Pod>(node, "Pod") else { return };
+        for issue in ignored::in_pod(&pod) {
+            let Issue::IgnoredField { path, .. } = &issue else { continue };
+            self.tell(node.line_of(path), Some(subject("Pod", &pod.metadata)), Severity::Warning, issue);
+        }
+        default::pod(&mut pod);
+        static_pod::adopt(&mut pod, self.origin);
+        let subject = subject("Pod", &pod.metadata);
+        self.refuse(node, &subject, validate::pod(&pod));
+
+        let same = |other: &Arc<Pod>| {
+            (&other.metadata.namespace, &other.metadata.name) == (&pod.metadata.namespace, &pod.metadata.name)
+        };
+        if self.manifest.pods.iter().any(same) {
+            self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate);
+        }
+        self.manifest.pods.push(Arc::new(pod));
+    }
+
+    fn config_map(&mut self, node: &Node<'_>) {
+        let Some(mut map) = self.typed::<ConfigMap>(node, "ConfigMap") else { return };
+        let key = key(&mut map.metadata);
+        let subject = subject("ConfigMap", &map.metadata);
+        self.refuse(node, &subject, validate::config_map(&map));
+        if self.manifest.objects.config_maps.insert(key, Arc::new(map)).is_some() {
+            self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate);
+        }
+    }
+
+    fn secret(&mut self, node: &Node<'_>) {
+        let Some(mut secret) = self.typed::<Secret>(node, "Secret") else { return };
+        let plain = secret.string_data.take().unwrap_or_default();
+        let data = secret.data.get_or_insert_default();
+        data.extend(plain.into_iter().map(|(key, value)| (key, k8s_openapi::ByteString(value.into_bytes()))));
+        let key = key(&mut secret.metadata);
+        let subject = subject("Secret", &secret.metadata);
+        self.refuse(node, &subject, validate::secret(&secret));
+        if self.manifest.objects.secrets.insert(key, Arc::new(secret)).is_some() {
+            self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate);
+        }
+    }
+
+    fn typed<T: DeserializeOwned>(&mut self, node: &Node<'_>, kind: &str) -> Option<T> {
+        let name = node.get("metadata").and_then(|meta| meta.get("name")).and_then(Node::text);
+        let subject = name.map(|name| format!("{kind} {name}"));
+        match typed::decode::<T>(node) {
+            Ok((object, unknown)) => {
+                for field in unknown {
+                    let issue = Issue::UnknownField { path: field.path, meant: field.meant };
+                    self.tell(field.line, subject.clone(), Severity::Warning, issue);
+                }
+                Some(object)
+            }
+            Err(error) => {
+                let issue = Issue::Type { path: error.path, message: error.message };
+                self.tell(error.line, subject, Severity::Error, issue);
+                None
+            }
+        }
+    }
+
+    fn refuse(&mut self, node: &Node<'_>, subject: &str, errors: Vec<FieldError>) {
+        for error in errors {
+            self.tell(node.line_of(error.path()), Some(subject.to_owned()), Severity::Error, error.into());
+        }
+    }
+
+    fn tell(&mut self, line: u32, subject: Option<String>, severity: Severity, issue: Issue) {
+        self.problems.push(Problem {
+            document: Some(self.document),
+            line: Some(line).filter(|line| *line > 0),
+            subject,
+            severity,
+            ..Problem::error(self.origin.place.as_str(), issue)
+        });
+    }
+}
+
+fn subject(kind: &str, meta: &ObjectMeta) -> String {
+    let namespace = meta.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
+    format!("{kind} {namespace}/{}", meta.name.as_deref().unwrap_or_default())
+}
+
+fn key(meta: &mut ObjectMeta) -> ObjectKey {
+    let namespace = meta.namespace.get_or_insert_with(|| "default".to_owned()).clone();
+    ObjectKey::new(namespace, meta.name.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+//! Manifests: text in, pods out that the API server would have accepted, or problems that say where and why.
+//!
+//! ```text
+//! text ─ tree (YAML, limits) ─ typed (types, unknown fields) ─ default ─ static_pod (name, UID) ─ validate ─ pods
+//! ```
+//! A file is taken whole or not at all.
+
+pub mod annotation;
+mod default;
+mod ignored;
+mod load;
+mod objects;
+mod problem;
+mod static_pod;
+mod tree;
+mod typed;
+mod validate;
+
+pub use load::{Manifest, load};
+pub use objects::{ObjectKey, Objects};
+pub use problem::{FieldError, Issue, Problem, Severity};
+pub use static_pod::Origin;
+pub use tree::LARGEST_MANIFEST;

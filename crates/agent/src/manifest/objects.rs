@@ -1,0 +1,52 @@
+//! The config maps and secrets beside the pods of a source.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+/// An object by namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// The object `name` of `namespace`.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What the pods of one source may refer to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Objects {
+    /// Config maps.
+    pub config_maps: BTreeMap<ObjectKey, Arc<ConfigMap>>,
+    /// Secrets; `stringData` is already in `data`.
+    pub secrets: BTreeMap<ObjectKey, Arc<Secret>>,
+}
+
+impl Objects {
+    /// A config map.
+    #[must_use]
+    pub fn config_map(&self, namespace: &str, name: &str) -> Option<&ConfigMap> {
+        self.config_maps.get(&ObjectKey::new(namespace, name)).map(Arc::as_ref)
+    }
+
+    /// A secret.
+    #[must_use]
+    pub fn secret(&self, namespace: &str, name: &str) -> Option<&Secret> {
+        self.secrets.get(&ObjectKey::new(namespace, name)).map(Arc::as_ref)
+    }
+}

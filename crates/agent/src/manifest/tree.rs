@@ -1,0 +1,252 @@
+//! The text of a manifest as a tree of values that know their lines. YAML is read with limits that no honest manifest
+//! meets, so that a hostile one costs little memory and little time. JSON is YAML, too.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::options::DuplicateKeyPolicy;
+use serde_saphyr::{Error, Spanned};
+
+/// The most a manifest may be, in bytes.
+pub const LARGEST_MANIFEST: usize = 10 << 20;
+
+const MOST_DOCUMENTS: usize = 1024;
+const MOST_NODES: usize = 250_000;
+const DEEPEST: usize = 32;
+/// With aliases written out.
+const MOST_TEXT: usize = 2 * LARGEST_MANIFEST;
+/// Anchors are for a few lines said twice. What all aliases together may add to a file is bounded by these.
+const MOST_ALIASES: usize = 1000;
+const MOST_ALIASED_NODES: usize = 50_000;
+const MOST_ANCHORED_BYTES: usize = 64 << 10;
+
+/// A value, and where it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node<'a> {
+    /// From 1; 0 if nobody knows.
+    pub(super) line: u32,
+    pub(super) value: Value<'a>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value<'a> {
+    Null,
+    Bool(bool),
+    Signed(i64),
+    Unsigned(u64),
+    Float(f64),
+    Text(Cow<'a, str>),
+    List(Vec<Node<'a>>),
+    Map(Vec<(Cow<'a, str>, Node<'a>)>),
+}
+
+/// Text that is not a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SyntaxError {
+    pub(super) line: Option<u32>,
+    pub(super) message: String,
+}
+
+/// The documents of a text, without the empty ones.
+pub(super) fn documents(text: &str) -> Result<Vec<Node<'_>>, SyntaxError> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_documents: MOST_DOCUMENTS,
+            max_nodes: MOST_NODES,
+            max_depth: DEEPEST,
+            flow_nesting_limit: DEEPEST,
+            max_total_scalar_bytes: MOST_TEXT,
+            max_aliases: MOST_ALIASES,
+            max_recorded_anchor_events: MOST_ALIASED_NODES,
+            max_recorded_anchor_bytes: MOST_ANCHORED_BYTES,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MOST_ALIASED_NODES,
+            max_replay_stack_depth: 16,
+        },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        // As Kubernetes reads YAML: `defaultMode: 0644` is octal.
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    };
+    let documents: Vec<Spanned<Value<'_>>> =
+        serde_saphyr::from_multiple_with_options(text, options).map_err(|error| syntax_error(&error))?;
+    Ok(documents.into_iter().map(Node::from).collect())
+}
+
+fn syntax_error(error: &Error) -> SyntaxError {
+    let message = match error {
+        Error::Budget { breach, .. } => match breach {
+            BudgetBreach::Depth { .. } => format!("is nested deeper than {DEEPEST} levels"),
+            BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
+                format!("has more than {MOST_NODES} values")
+            }
+            BudgetBreach::Documents { .. } => format!("has more than {MOST_DOCUMENTS} documents"),
+            BudgetBreach::ScalarBytes { .. } => "is too large once its aliases are written out".to_owned(),
+            _ => "has too many anchors and aliases, or too large ones; write out what they stand for"
+                .to_owned(),
+        },
+        // The place is told apart.
+        error => {
+            let message = error.to_string();
+            let first = message.lines().next().unwrap_or_default();
+            first.split(" at line ").next().unwrap_or(first).to_owned()
+        }
+    };
+    let line = error.location().map(|location| u32::try_from(location.line()).unwrap_or(u32::MAX));
+    SyntaxError { line, message }
+}
+
+impl<'a> Node<'a> {
+    /// The value of a key, if this is a map that has it.
+    pub(super) fn get(&self, key: &str) -> Option<&Node<'a>> {
+        match &self.value {
+            Value::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, node)| node),
+            _ => None,
+        }
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The line of a field by a path like `spec.containers[0].ports[1].name`: of the field itself, or else of the
+    /// innermost thing round it that is there.
+    pub(super) fn line_of(&self, path: &str) -> u32 {
+        let mut node = self;
+        let mut rest = path;
+        while !rest.is_empty() {
+            let (next, after) = if let Some(inside) = rest.strip_prefix('[') {
+                let Some((key, after)) = inside.split_once(']') else { break };
+                (node.item(key).or_else(|| node.get(key)), after)
+            } else {
+                let rest = rest.strip_prefix('.').unwrap_or(rest);
+                let (key, after) = rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len()));
+                (node.get(key), after)
+            };
+            match next {
+                Some(next) => (node, rest) = (next, after),
+                None => break,
+            }
+        }
+        node.line
+    }
+
+    fn item(&self, index: &str) -> Option<&Node<'a>> {
+        match &self.value {
+            Value::List(items) => items.get(index.parse::<usize>().ok()?),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> From<Spanned<Value<'a>>> for Node<'a> {
+    fn from(spanned: Spanned<Value<'a>>) -> Self {
+        Self { line: u32::try_from(spanned.referenced.line()).unwrap_or(u32::MAX), value: spanned.value }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Value<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(Value::Signed(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(i64::try_from(value).map_or(Value::Unsigned(value), Value::Signed))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(Value::Float(value))
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
+        Ok(Value::Text(Cow::Borrowed(value)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+        Ok(Value::Text(Cow::Owned(value.to_owned())))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Self::Value, E> {
+        Ok(Value::Text(Cow::Owned(value)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element::<Spanned<Value<'de>>>()? {
+            list.push(Node::from(item));
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut map = Vec::new();
+        while let Some(key) = entries.next_key::<Key<'de>>()? {
+            map.push((key.0, Node::from(entries.next_value::<Spanned<Value<'de>>>()?)));
+        }
+        Ok(Value::Map(map))
+    }
+}
+
+/// The key of a map is text, whatever it looks like.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
+                Ok(Key(Cow::Borrowed(value)))
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+                Ok(Key(Cow::Owned(value.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests;

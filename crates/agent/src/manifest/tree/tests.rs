@@ -1,0 +1,142 @@
+use super::*;
+
+fn one(text: &str) -> Node<'_> {
+    let mut documents = documents(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    assert_eq!(documents.len(), 1, "{text}");
+    documents.remove(0)
+}
+
+fn text(value: &str) -> Value<'_> {
+    Value::Text(Cow::Borrowed(value))
+}
+
+#[test]
+fn scalars_have_the_types_that_kubernetes_gives_them() {
+    for (yaml, expected) in [
+        ("a: 1", Value::Signed(1)),
+        ("a: -1", Value::Signed(-1)),
+        ("a: 0644", Value::Signed(0o644)),
+        ("a: 0o644", Value::Signed(0o644)),
+        ("a: 0x10", Value::Signed(16)),
+        ("a: 18446744073709551615", Value::Unsigned(u64::MAX)),
+        ("a: 0.5", Value::Float(0.5)),
+        ("a: true", Value::Bool(true)),
+        ("a: yes", Value::Bool(true)),
+        ("a: off", Value::Bool(false)),
+        ("a: null", Value::Null),
+        ("a: ~", Value::Null),
+        ("a:", Value::Null),
+        ("a: text", text("text")),
+        ("a: \"1\"", text("1")),
+        ("a: '0644'", text("0644")),
+        ("a: 1.2.3", text("1.2.3")),
+        ("a: 100m", text("100m")),
+        ("a: nginx:1.25", text("nginx:1.25")),
+        ("a: 2026-11-16", text("2026-11-16")),
+    ] {
+        assert_eq!(one(yaml).get("a").map(|node| &node.value), Some(&expected), "{yaml}");
+    }
+}
+
+#[test]
+fn json_is_read_as_it_is_written() {
+    let json =
+        "{\n\t\"a\":\"\\ud83d\\ude00 \\u00e4 \\/\",\n\t\"b\":[1,true,null,\"x\"],\"c\":{\"d\":\"1\"}\n}\n";
+    let node = one(json);
+    assert_eq!(node.get("a").map(|node| &node.value), Some(&text("😀 ä /")));
+    assert_eq!(node.get("a").map(|node| node.line), Some(2));
+    assert_eq!(node.line_of("c.d"), 3);
+
+    let long = format!("{{\"a\":\"{}\",\"b\":[\"{}\"]}}", "x".repeat(5000), "y".repeat(5000));
+    assert_eq!(one(&long).get("a").and_then(Node::text).map(str::len), Some(5000));
+}
+
+#[test]
+fn documents_are_told_apart_and_empty_ones_left_out() {
+    let text = "# nothing yet\n---\na: 1\n---\n---\n# only a comment\n---\na: 2\n...\n";
+    let documents = documents(text).expect("documents");
+    assert_eq!(documents.iter().map(|document| document.line_of("a")).collect::<Vec<_>>(), [3, 8]);
+    assert_eq!(super::documents("").expect("nothing"), []);
+}
+
+#[test]
+fn lines_of_paths() {
+    let node = one("a:\n  b:\n  - c: 1\n  - c: 2\n    d.e/f: 3\n");
+    for (path, line) in [
+        ("a.b[0].c", 3),
+        ("a.b[1].c", 4),
+        ("a.b[1][d.e/f]", 5),
+        ("a.b[1].missing", 4),
+        ("a.b[7].c", 3),
+        ("x", 1),
+        ("", 1),
+    ] {
+        assert_eq!(node.line_of(path), line, "{path}");
+    }
+}
+
+#[test]
+fn anchors_and_merge_keys_work_in_moderation() {
+    let node = one("base: &base\n  x: 1\n  y: 2\nuse:\n  <<: *base\n  y: 3\ncopy: *base\n");
+    assert_eq!(
+        node.get("use").and_then(|node| node.get("x")).map(|node| &node.value),
+        Some(&Value::Signed(1))
+    );
+    assert_eq!(
+        node.get("use").and_then(|node| node.get("y")).map(|node| &node.value),
+        Some(&Value::Signed(3))
+    );
+    assert_eq!(
+        node.get("copy").and_then(|node| node.get("y")).map(|node| &node.value),
+        Some(&Value::Signed(2))
+    );
+}
+
+#[test]
+fn mistakes_say_their_line() {
+    for (text, line) in [
+        ("a: 1\nb: [1, 2\nc: 3\n", Some(3)),
+        ("a: 1\na: 2\n", Some(2)),
+        ("a:\n\t- 1\n", Some(2)),
+        ("a: *nobody\n", Some(1)),
+        ("a: \"open\nb: 1\n", Some(1)),
+    ] {
+        let error = documents(text).expect_err(text);
+        assert!(error.line.is_some(), "{text}: {error:?}");
+        if line.is_some() {
+            assert!(error.line <= Some(4), "{text}: {error:?}");
+        }
+        assert!(!error.message.is_empty() && !error.message.contains('\n'), "{error:?}");
+    }
+}
+
+/// Each of these would be gigabytes, or a stack overflow, if it were taken at its word.
+#[test]
+fn hostile_texts_are_refused() {
+    let bomb = (1..30).fold("a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned(), |text, n| {
+        let before = n - 1;
+        text + &format!("a{n}: &a{n} [*a{before}, *a{before}, *a{before}, *a{before}, *a{before}, *a{before}, *a{before}]\n")
+    });
+    let big_scalar = format!("a: &a {}\nb:\n{}", "x".repeat(1 << 20), "- *a\n".repeat(900));
+    let escaped_scalar = format!("a: &a \"\\n{}\"\nb:\n{}", "x".repeat(1 << 20), "- *a\n".repeat(900));
+    let deep_flow = format!("a: {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let deep_block = (0..5000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "- \n");
+    let deep_maps = (0..2000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
+    let many_nodes = format!("a: [{}]", "1,".repeat(400_000));
+    let many_documents = "---\na: 1\n".repeat(5000);
+    let own_tail = "a: &a [*a]\n".to_owned();
+    for (name, text, expected) in [
+        ("bomb", bomb, "anchors and aliases"),
+        ("big scalar", big_scalar, "aliases are written out"),
+        ("escaped scalar", escaped_scalar, "anchors and aliases"),
+        ("deep flow", deep_flow, "recursion limit exceeded"),
+        ("deep block", deep_block, "nested deeper than 32"),
+        ("deep maps", deep_maps, "nested deeper than 32"),
+        ("many nodes", many_nodes, "more than 250000 values"),
+        ("many documents", many_documents, "more than 1024 documents"),
+        ("own tail", own_tail, "recursive references"),
+    ] {
+        let error = documents(&text).expect_err(name);
+        assert!(error.message.contains(expected), "{name}: {error:?}");
+    }
+}

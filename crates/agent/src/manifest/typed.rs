@@ -1,0 +1,325 @@
+//! From a tree of values to a typed object, as strict as the API server: a number is not a string, and `null` is as good
+//! as nothing. Errors and unknown fields know their path and line.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::value::BorrowedStrDeserializer;
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+
+use super::tree::{Node, Value};
+
+/// A value of the wrong type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TypeError {
+    pub(super) path: String,
+    pub(super) line: u32,
+    pub(super) message: String,
+}
+
+/// A field that the type does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UnknownField {
+    pub(super) path: String,
+    pub(super) line: u32,
+    /// A field of the type that is spelled alike.
+    pub(super) meant: Option<&'static str>,
+}
+
+/// The object in a tree, and the fields that it does not have.
+pub(super) fn decode<T: DeserializeOwned>(node: &Node<'_>) -> Result<(T, Vec<UnknownField>), TypeError> {
+    let unknown = RefCell::new(Vec::new());
+    let reader = Reader { node, place: &Place::Root, siblings: &[], unknown: &unknown };
+    match T::deserialize(reader) {
+        Ok(object) => Ok((object, unknown.into_inner())),
+        Err(Failure { message, place }) => {
+            let (path, line) = place.unwrap_or_default();
+            Err(TypeError { path, line, message })
+        }
+    }
+}
+
+/// Where we are: a list on the stack, written down only if there is something to say.
+enum Place<'p> {
+    Root,
+    Field(&'p Place<'p>, &'p str),
+    Key(&'p Place<'p>, &'p str),
+    Item(&'p Place<'p>, usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Key(parent, name) => write!(f, "{parent}[{name}]"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+/// An error that learns its place on the way out.
+#[derive(Debug)]
+struct Failure {
+    message: String,
+    place: Option<(String, u32)>,
+}
+
+impl de::Error for Failure {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self { message: message.to_string(), place: None }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[derive(Clone, Copy)]
+struct Reader<'t, 'p> {
+    node: &'t Node<'t>,
+    place: &'p Place<'p>,
+    /// All fields of the type that has this value as a field.
+    siblings: &'static [&'static str],
+    unknown: &'p RefCell<Vec<UnknownField>>,
+}
+
+impl<'t> Reader<'t, '_> {
+    fn located<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
+        result.map_err(|failure| Failure {
+            place: failure.place.or_else(|| Some((self.place.to_string(), self.node.line))),
+            ..failure
+        })
+    }
+
+    fn wrong<T>(&self, expected: &str, hint: &str) -> Result<T, Failure> {
+        let found = match &self.node.value {
+            Value::Null => "nothing".to_owned(),
+            Value::Bool(value) => format!("the boolean {value}"),
+            Value::Signed(value) => format!("the number {value}"),
+            Value::Unsigned(value) => format!("the number {value}"),
+            Value::Float(value) => format!("the number {value}"),
+            Value::Text(text) => format!("the string {:?}", text.chars().take(40).collect::<String>()),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a map".to_owned(),
+        };
+        self.located(Err(de::Error::custom(format_args!("expected {expected}, found {found}{hint}"))))
+    }
+
+    fn number<'de: 't, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure>
+    where
+        't: 'de,
+    {
+        match &self.node.value {
+            Value::Null => self.located(visitor.visit_i64(0)),
+            Value::Signed(value) => self.located(visitor.visit_i64(*value)),
+            Value::Unsigned(value) => self.located(visitor.visit_u64(*value)),
+            Value::Text(text) if text.parse::<i64>().is_ok() => self.wrong("a number", "; remove the quotes"),
+            _ => self.wrong("a whole number", ""),
+        }
+    }
+
+    fn entries<'de, V: Visitor<'de>>(
+        self,
+        fields: Option<&'static [&'static str]>,
+        visitor: V,
+    ) -> Result<V::Value, Failure>
+    where
+        't: 'de,
+    {
+        let entries: &[_] = match &self.node.value {
+            Value::Null => &[],
+            Value::Map(entries) => entries,
+            _ => return self.wrong("a map", ""),
+        };
+        let access = Entries { entries: entries.iter(), value: None, map: self, fields };
+        self.located(visitor.visit_map(access))
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader<'de, '_> {
+    type Error = Failure;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match &self.node.value {
+            Value::Null => self.located(visitor.visit_unit()),
+            Value::Bool(value) => self.located(visitor.visit_bool(*value)),
+            Value::Signed(value) => self.located(visitor.visit_i64(*value)),
+            Value::Unsigned(value) => self.located(visitor.visit_u64(*value)),
+            Value::Float(value) => self.located(visitor.visit_f64(*value)),
+            Value::Text(text) => self.located(visitor.visit_borrowed_str(text)),
+            Value::List(_) => self.deserialize_seq(visitor),
+            Value::Map(_) => self.entries(None, visitor),
+        }
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match &self.node.value {
+            Value::Null => self.located(visitor.visit_borrowed_str("")),
+            Value::Text(text) => self.located(visitor.visit_borrowed_str(text)),
+            Value::Bool(_) | Value::Signed(_) | Value::Unsigned(_) | Value::Float(_) => {
+                self.wrong("a string", "; put it in quotes")
+            }
+            Value::List(_) | Value::Map(_) => self.wrong("a string", ""),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match &self.node.value {
+            Value::Null => self.located(visitor.visit_bool(false)),
+            Value::Bool(value) => self.located(visitor.visit_bool(*value)),
+            Value::Text(text) if matches!(&**text, "true" | "false") => {
+                self.wrong("a boolean", "; remove the quotes")
+            }
+            _ => self.wrong("a boolean (true or false)", ""),
+        }
+    }
+
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        self.number(visitor)
+    }
+
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        self.number(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match &self.node.value {
+            Value::Null => self.located(visitor.visit_none()),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        let items: &[_] = match &self.node.value {
+            Value::Null => &[],
+            Value::List(items) => items,
+            _ => return self.wrong("a list", ""),
+        };
+        self.located(visitor.visit_seq(Items { items: items.iter().enumerate(), list: self }))
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        self.entries(None, visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        self.entries(Some(fields), visitor)
+    }
+
+    /// The generated types ask for this when they do not know a field.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        let path = self.place.to_string();
+        let name = path.rsplit('.').next().unwrap_or_default();
+        let meant = alike(name, self.siblings);
+        self.unknown.borrow_mut().push(UnknownField { path, line: self.node.line, meant });
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct enum identifier
+    }
+}
+
+struct Items<'t, 'p> {
+    items: std::iter::Enumerate<std::slice::Iter<'t, Node<'t>>>,
+    list: Reader<'t, 'p>,
+}
+
+impl<'de> SeqAccess<'de> for Items<'de, '_> {
+    type Error = Failure;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Failure> {
+        let Some((index, node)) = self.items.next() else { return Ok(None) };
+        let place = Place::Item(self.list.place, index);
+        seed.deserialize(Reader { node, place: &place, siblings: &[], unknown: self.list.unknown }).map(Some)
+    }
+}
+
+struct Entries<'t, 'p> {
+    entries: std::slice::Iter<'t, (std::borrow::Cow<'t, str>, Node<'t>)>,
+    value: Option<(&'t str, &'t Node<'t>)>,
+    map: Reader<'t, 'p>,
+    /// Those of the type; none if it is a map with keys of the user's.
+    fields: Option<&'static [&'static str]>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'de, '_> {
+    type Error = Failure;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Failure> {
+        let Some((name, node)) = self.entries.next() else { return Ok(None) };
+        self.value = Some((name, node));
+        let key: BorrowedStrDeserializer<'de, Failure> = BorrowedStrDeserializer::new(name);
+        seed.deserialize(key.into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
+        let Some((name, node)) = self.value.take() else {
+            return Err(de::Error::custom("a value was asked for before its key"));
+        };
+        let (place, siblings) = match self.fields {
+            Some(fields) => (Place::Field(self.map.place, name), fields),
+            None => (Place::Key(self.map.place, name), &[][..]),
+        };
+        seed.deserialize(Reader { node, place: &place, siblings, unknown: self.map.unknown })
+    }
+}
+
+/// A known name that may have been meant: the same but for upper and lower case, or one or two letters away.
+fn alike(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
+    let allowed = if name.len() > 5 { 2 } else { 1 };
+    known
+        .iter()
+        .map(|candidate| (distance(&name.to_lowercase(), &candidate.to_lowercase()), *candidate))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many letters must be put in, left out or changed.
+fn distance(a: &str, b: &str) -> usize {
+    if a.len().abs_diff(b.len()) > 2 {
+        return usize::MAX;
+    }
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests;

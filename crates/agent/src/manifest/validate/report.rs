@@ -1,0 +1,121 @@
+//! Collects what is wrong, with paths like `spec.containers[0].image`.
+
+use std::fmt;
+
+use super::FieldError;
+
+/// Where a field is.
+#[derive(Clone, Debug)]
+pub(super) struct Path(String);
+
+impl Path {
+    pub(super) fn root(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    pub(super) fn field(&self, name: &str) -> Self {
+        Self(format!("{}.{name}", self.0))
+    }
+
+    pub(super) fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    pub(super) fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+}
+
+/// What is wrong so far.
+#[derive(Debug, Default)]
+pub(super) struct Report(Vec<FieldError>);
+
+impl Report {
+    /// More mistakes than this are not told: nobody reads them, and a hostile manifest can have millions.
+    const MOST: usize = 100;
+
+    pub(super) fn into_errors(self) -> Vec<FieldError> {
+        self.0
+    }
+
+    fn add(&mut self, error: FieldError) {
+        if self.0.len() < Self::MOST {
+            self.0.push(error);
+        }
+    }
+
+    pub(super) fn required(&mut self, path: &Path, detail: &str) {
+        self.add(FieldError::Required { path: path.0.clone(), detail: detail.to_owned() });
+    }
+
+    pub(super) fn invalid(&mut self, path: &Path, value: impl fmt::Display, detail: &str) {
+        self.add(FieldError::Invalid {
+            path: path.0.clone(),
+            value: value.to_string(),
+            detail: detail.to_owned(),
+        });
+    }
+
+    pub(super) fn invalid_text(&mut self, path: &Path, value: &str, detail: &str) {
+        let shown: String = value.chars().take(256).collect();
+        self.invalid(path, format_args!("{shown:?}"), detail);
+    }
+
+    pub(super) fn unsupported(&mut self, path: &Path, value: &str, supported: &'static [&'static str]) {
+        self.add(FieldError::Unsupported {
+            path: path.0.clone(),
+            value: value.chars().take(256).collect(),
+            supported,
+        });
+    }
+
+    pub(super) fn duplicate(&mut self, path: &Path, value: &str) {
+        self.add(FieldError::Duplicate { path: path.0.clone(), value: value.to_owned() });
+    }
+
+    pub(super) fn forbidden(&mut self, path: &Path, detail: &str) {
+        self.add(FieldError::Forbidden { path: path.0.clone(), detail: detail.to_owned() });
+    }
+
+    pub(super) fn not_found(&mut self, path: &Path, value: &str) {
+        self.add(FieldError::NotFound { path: path.0.clone(), value: value.to_owned() });
+    }
+
+    pub(super) fn too_long(&mut self, path: &Path, limit: usize, unit: &'static str) {
+        self.add(FieldError::TooLong { path: path.0.clone(), limit, unit });
+    }
+
+    /// A text, if given, must be one of these.
+    pub(super) fn one_of(&mut self, path: &Path, value: Option<&str>, supported: &'static [&'static str]) {
+        if let Some(value) = value.filter(|value| !supported.contains(value)) {
+            self.unsupported(path, value, supported);
+        }
+    }
+
+    /// A text, if given, must follow a rule; the rule says what is wrong.
+    pub(super) fn check(
+        &mut self,
+        path: &Path,
+        value: Option<&str>,
+        rule: fn(&str) -> Result<(), &'static str>,
+    ) {
+        if let Some(Err(detail)) = value.map(rule) {
+            self.invalid_text(path, value.unwrap_or_default(), detail);
+        }
+    }
+
+    /// A text must be given and follow a rule.
+    pub(super) fn require(&mut self, path: &Path, value: &str, rule: fn(&str) -> Result<(), &'static str>) {
+        if value.is_empty() {
+            self.required(path, "");
+        } else {
+            self.check(path, Some(value), rule);
+        }
+    }
+
+    pub(super) fn not_negative(&mut self, path: &Path, value: Option<impl Into<i64>>) {
+        if let Some(value) = value.map(Into::into).filter(|value| *value < 0) {
+            self.invalid(path, value, "must be greater than or equal to 0");
+        }
+    }
+}

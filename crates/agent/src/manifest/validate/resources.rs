@@ -1,0 +1,108 @@
+//! Requests and limits.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+
+use super::names;
+use super::report::{Path, Report};
+use crate::resource::Quantity;
+
+/// Checks those of one container.
+pub(super) fn check(resources: &ResourceRequirements, path: &Path, report: &mut Report) {
+    let limits = amounts(resources.limits.as_ref(), &path.field("limits"), report);
+    let requests = amounts(resources.requests.as_ref(), &path.field("requests"), report);
+    for (name, request) in &requests {
+        let path = path.field("requests").key(name);
+        let text = shown(resources.requests.as_ref(), name);
+        let huge = name.starts_with("hugepages-");
+        match limits.get(name) {
+            Some(limit) if request > limit => {
+                let limit = shown(resources.limits.as_ref(), name);
+                report.invalid_text(
+                    &path,
+                    text,
+                    &format!("must be less than or equal to {name} limit of {limit}"),
+                );
+            }
+            Some(limit) if request != limit && (huge || is_extended(name)) => {
+                let limit = shown(resources.limits.as_ref(), name);
+                report.invalid_text(&path, text, &format!("must be equal to {name} limit of {limit}"));
+            }
+            None if huge || is_extended(name) => {
+                report.required(&path, "Limit must be set for non overcommitable resources");
+            }
+            _ => {}
+        }
+    }
+    if resources.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
+        report.forbidden(&path.field("claims"), "static pods may not reference resourceclaims");
+    }
+}
+
+/// Checks those of the pod as a whole.
+pub(super) fn check_pod(spec: &PodSpec, path: &Path, report: &mut Report) {
+    let Some(resources) = &spec.resources else { return };
+    let path = path.field("resources");
+    check(resources, &path, report);
+    for (field, list) in [("limits", &resources.limits), ("requests", &resources.requests)] {
+        for name in list.iter().flatten().map(|(name, _)| name) {
+            if !matches!(name.as_str(), "cpu" | "memory") && !name.starts_with("hugepages-") {
+                report.unsupported(
+                    &path.field(field).key(name),
+                    name,
+                    &["cpu", "memory", "hugepages-<size>"],
+                );
+            }
+        }
+    }
+}
+
+/// A device or the like: `example.com/gpu`. Only whole ones, and no more than are there.
+fn is_extended(name: &str) -> bool {
+    name.contains('/')
+}
+
+fn shown<'a>(list: Option<&'a BTreeMap<String, WireQuantity>>, name: &str) -> &'a str {
+    list.and_then(|list| list.get(name)).map_or("", |amount| amount.0.as_str())
+}
+
+fn amounts<'a>(
+    list: Option<&'a BTreeMap<String, WireQuantity>>,
+    path: &Path,
+    report: &mut Report,
+) -> BTreeMap<&'a str, Quantity> {
+    let mut amounts = BTreeMap::new();
+    for (name, text) in list.into_iter().flatten() {
+        let path = path.key(name);
+        let standard =
+            matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+        if !standard && !is_extended(name) {
+            report.invalid_text(&path, name, "must be a standard resource for containers (cpu, memory, ephemeral-storage, hugepages-<size>) or fully qualified (e.g. example.com/gpu)");
+        } else if !standard {
+            report.check(&path, Some(name), names::qualified);
+        }
+        let Some(amount) = quantity(text, &path, report) else { continue };
+        if is_extended(name) && !amount.is_whole() {
+            report.invalid_text(&path, &text.0, "must be an integer");
+        }
+        amounts.insert(name.as_str(), amount);
+    }
+    amounts
+}
+
+/// An amount that is one, and not below zero.
+pub(super) fn quantity(text: &WireQuantity, path: &Path, report: &mut Report) -> Option<Quantity> {
+    match Quantity::of(text) {
+        Ok(amount) if amount.is_negative() => {
+            report.invalid_text(path, &text.0, "must be greater than or equal to 0");
+            None
+        }
+        Ok(amount) => Some(amount),
+        Err(error) => {
+            report.invalid_text(path, &text.0, &error.to_string());
+            None
+        }
+    }
+}

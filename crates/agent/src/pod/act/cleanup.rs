@@ -1,0 +1,151 @@
+//! Removes what is left of containers, sandboxes and pods that ended. Nothing is removed whose exit has not been told:
+//! whoever calls this has published the status that shows it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus, SandboxId, SandboxState};
+
+use super::Work;
+use crate::pod::config::log_directory;
+use crate::pod::files;
+use crate::pod::spec;
+use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
+
+/// What may be removed of a pod that goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Remains {
+    pub(crate) containers: Vec<ContainerId>,
+    pub(crate) sandboxes: Vec<SandboxId>,
+}
+
+impl Remains {
+    /// Dead instances but the newest few of each name, and dead sandboxes without containers but the newest.
+    pub(crate) fn of(status: &PodStatus, keep: usize) -> Self {
+        let mut dead: BTreeMap<&str, Vec<&ContainerStatus>> = BTreeMap::new();
+        for container in status.containers.iter().filter(|one| one.state == ContainerState::Exited) {
+            dead.entry(&container.name).or_default().push(container);
+        }
+        let mut containers = Vec::new();
+        for instances in dead.values_mut() {
+            instances.sort_by_key(|instance| Reverse((instance.attempt, instance.created_at)));
+            containers.extend(instances.iter().skip(keep).map(|instance| instance.id.clone()));
+        }
+        let is_used = |id: &SandboxId| {
+            let mut stay = status.containers.iter().filter(|container| !containers.contains(&container.id));
+            stay.any(|container| container.sandbox == *id)
+        };
+        let sandboxes = status
+            .sandboxes
+            .iter()
+            .skip(1)
+            .filter(|sandbox| sandbox.state == SandboxState::NotReady && !is_used(&sandbox.id))
+            .map(|sandbox| sandbox.id.clone())
+            .collect();
+        Self { containers, sandboxes }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.containers.is_empty() && self.sandboxes.is_empty()
+    }
+}
+
+impl<R: Runtime + ImageStore> Work<'_, R> {
+    /// Removes what is left of earlier instances. What cannot be removed now is found again at the next look.
+    pub(crate) async fn remove(&self, remains: &Remains) {
+        for id in &remains.containers {
+            let Some(instance) = self.status.container(id) else { continue };
+            if let Err(error) = self.remove_instance(instance, true).await {
+                tracing::warn!(pod = %spec::pod_ref(self.pod), container = %id, %error, "cannot remove a dead container");
+            }
+        }
+        for id in &remains.sandboxes {
+            if let Err(error) = self.remove_sandbox(id).await {
+                tracing::warn!(pod = %spec::pod_ref(self.pod), sandbox = %id, %error, "cannot remove a dead sandbox");
+            }
+        }
+    }
+
+    /// Before a new sandbox: init containers of the old one would be taken for those of the new.
+    pub(super) async fn remove_init_containers(&self) -> Result<(), CallError> {
+        for container in spec::init_containers(self.pod) {
+            let of_name = self.status.containers.iter().filter(|instance| *instance.name == *container.name);
+            for instance in of_name {
+                // Their logs stay: the number of restarts is read from them.
+                self.remove_instance(instance, false).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove_instance(&self, instance: &ContainerStatus, with_logs: bool) -> Result<(), CallError> {
+        if with_logs {
+            let logs = log_directory(&self.tools.settings.logs, self.pod);
+            let (name, count) = (instance.name.clone(), instance.restart_count);
+            // Logs first: once the container is gone, nobody knows which are its own.
+            blocking(move || files::remove_logs(&logs, &name, count)).await?;
+        }
+        self.tools.runtime.remove_container(&instance.id).await
+    }
+
+    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {
+        self.tools.runtime.stop_sandbox(id).await?;
+        self.tools.runtime.remove_sandbox(id).await
+    }
+
+    /// Removes everything of a pod that ended. The folder goes last: as long as it is there, the pod is known as ours.
+    pub(crate) async fn forget(&self) -> Result<(), CallError> {
+        for instance in &self.status.containers {
+            self.tools.runtime.remove_container(&instance.id).await?;
+        }
+        for sandbox in &self.status.sandboxes {
+            self.remove_sandbox(&sandbox.id).await?;
+        }
+        let (logs, uid) = (self.tools.settings.logs.clone(), spec::uid(self.pod));
+        blocking(move || files::remove_logs_of_pod(&logs, uid.as_str())).await?;
+        let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
+        blocking(move || tools.volumes.teardown(uid.as_str())).await
+    }
+}
+
+/// Disk work, off the async threads.
+async fn blocking<E: std::fmt::Display + Send + 'static>(
+    work: impl FnOnce() -> Result<(), E> + Send + 'static,
+) -> Result<(), CallError> {
+    let refused = |message: String| CallError { failure: CallFailure::Refused, message: message.into() };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| refused(error.to_string())),
+        Err(panicked) => Err(refused(panicked.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod::testkit::{self, Is, instance, sandbox};
+
+    #[test]
+    fn the_newest_dead_instance_and_everything_alive_stay() {
+        let mut status = testkit::status(SandboxState::Ready, &[]);
+        status.containers = vec![
+            instance("a", 3, Is::Running, "sandbox-2"),
+            instance("a", 2, Is::Exited(1), "sandbox-2"),
+            instance("a", 1, Is::Exited(1), "sandbox-1"),
+            instance("a", 0, Is::Exited(1), "sandbox-0"),
+            instance("b", 0, Is::Exited(0), "sandbox-1"),
+            instance("c", 0, Is::Created, "sandbox-2"),
+        ];
+        status.sandboxes = vec![
+            sandbox(2, SandboxState::Ready),
+            sandbox(1, SandboxState::NotReady),
+            sandbox(0, SandboxState::NotReady),
+        ];
+        let remains = Remains::of(&status, 1);
+        let ids: Vec<&str> = remains.containers.iter().map(ContainerId::as_str).collect();
+        assert_eq!(ids, ["a-1", "a-0"]);
+        let sandboxes: Vec<&str> = remains.sandboxes.iter().map(SandboxId::as_str).collect();
+        assert_eq!(sandboxes, ["sandbox-0"], "the other still has a container that stays");
+        assert!(Remains::of(&testkit::status(SandboxState::NotReady, &[]), 1).is_empty(), "the newest stays");
+        assert_eq!(Remains::of(&status, 9), Remains::default());
+    }
+}

@@ -1,0 +1,44 @@
+//! What containers want to be done after they start and before they stop.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::LifecycleHandler;
+use rubelet_model::ContainerId;
+
+use crate::runtime::{CallError, Runtime};
+
+/// Why a hook failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HookError {
+    #[error("command {command:?} exited with {code}: {output}")]
+    Exit { command: Vec<String>, code: i32, output: String },
+    #[error(transparent)]
+    Call(CallError),
+    #[error("{0} hooks are not supported; use exec or sleep")]
+    Unsupported(&'static str),
+}
+
+/// Runs a hook to its end.
+pub(super) async fn run<R: Runtime>(
+    runtime: &R,
+    id: &ContainerId,
+    hook: &LifecycleHandler,
+) -> Result<(), HookError> {
+    if let Some(exec) = &hook.exec {
+        let command = exec.command.clone().unwrap_or_default();
+        let answer = runtime.exec(id, &command).await.map_err(HookError::Call)?;
+        if answer.exit_code != 0 {
+            let output = [answer.stdout, answer.stderr].concat();
+            let output = String::from_utf8_lossy(&output).trim().to_owned();
+            return Err(HookError::Exit { command, code: answer.exit_code, output });
+        }
+    } else if let Some(sleep) = &hook.sleep {
+        let seconds = u64::try_from(sleep.seconds).unwrap_or(0);
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    } else if hook.http_get.is_some() {
+        return Err(HookError::Unsupported("httpGet"));
+    } else if hook.tcp_socket.is_some() {
+        return Err(HookError::Unsupported("tcpSocket"));
+    }
+    Ok(())
+}

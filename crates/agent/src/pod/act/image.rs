@@ -1,0 +1,102 @@
+//! Makes sure that the image of a container is there.
+
+use k8s_openapi::api::core::v1::Container;
+use pleg::{GoDuration, Stamp};
+use rubelet_cri::v1;
+
+use super::Work;
+use crate::image::{ImageError, PullPolicy, Resolved, full_name};
+use crate::runtime::{ImageStore, Runtime};
+
+/// Why there is no image, and when to ask again.
+#[derive(Debug)]
+pub(super) struct NoImage {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    pub(super) retry_at: Stamp,
+}
+
+impl<R: Runtime + ImageStore> Work<'_, R> {
+    /// The image of a container, fetched if its policy wants that.
+    pub(super) async fn image(
+        &mut self,
+        container: &Container,
+        sandbox_config: &v1::PodSandboxConfig,
+    ) -> Result<Resolved, NoImage> {
+        let wanted = container.image.as_deref().unwrap_or_default();
+        let Some(name) = full_name(wanted) else {
+            let error = ImageError::InvalidName(wanted.to_owned());
+            let message = format!("Failed to apply default image tag {wanted:?}: {error}");
+            self.journal.warning(Some(&container.name), "InspectFailed", message.clone());
+            return Err(self.without(&error, message));
+        };
+        let policy = PullPolicy::of(container);
+        if policy != PullPolicy::Always {
+            match self.tools.puller.present(&name).await {
+                Ok(Some(image)) => {
+                    let message = format!(
+                        "Container image {wanted:?} already present on machine and can be accessed by the pod"
+                    );
+                    self.journal.normal(Some(&container.name), "Pulled", message);
+                    return Ok(image);
+                }
+                Ok(None) if policy == PullPolicy::Never => {
+                    let error = ImageError::NeverPull(wanted.to_owned());
+                    let message = error.to_string();
+                    self.journal.warning(Some(&container.name), error.reason(), message.clone());
+                    return Err(self.without(&error, message));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let message = format!("Failed to inspect image {wanted:?}: {error}");
+                    self.journal.warning(Some(&container.name), "InspectFailed", message.clone());
+                    return Err(self.without(&error, message));
+                }
+            }
+        }
+        self.pull(container, wanted, &name, sandbox_config).await
+    }
+
+    async fn pull(
+        &mut self,
+        container: &Container,
+        wanted: &str,
+        name: &str,
+        sandbox_config: &v1::PodSandboxConfig,
+    ) -> Result<Resolved, NoImage> {
+        if let Some(wait) = self.memory.pulls.wait_since_failure(name, self.now()) {
+            let mut message = format!("Back-off pulling image {wanted:?}");
+            self.journal.normal(Some(&container.name), "BackOff", message.clone());
+            if let Some(before) = self.memory.pull_errors.get(name) {
+                message = format!("{message}: {before}");
+            }
+            return Err(NoImage { reason: "ImagePullBackOff", message, retry_at: wait.until });
+        }
+        self.journal.normal(Some(&container.name), "Pulling", format!("Pulling image {wanted:?}"));
+        let begun = self.now();
+        match self.tools.puller.pull(name, sandbox_config.clone()).await {
+            Ok(image) => {
+                self.memory.pulls.forget(name);
+                self.memory.pull_errors.remove(name);
+                let took = GoDuration(begun.until(self.now()));
+                let message = format!("Successfully pulled image {wanted:?} in {took}");
+                self.journal.normal(Some(&container.name), "Pulled", message);
+                Ok(image)
+            }
+            Err(error) => {
+                let message = format!("Failed to pull image {wanted:?}: {error}");
+                self.journal.warning(Some(&container.name), "Failed", message);
+                self.memory.pull_errors.insert(name.to_owned(), format!("{}: {error}", error.reason()));
+                let now = self.now();
+                self.memory.pulls.failed(name, now);
+                let retry_at = self.memory.pulls.wait_since_failure(name, now).map_or(now, |wait| wait.until);
+                Err(NoImage { reason: error.reason(), message: error.to_string(), retry_at })
+            }
+        }
+    }
+
+    fn without(&self, error: &ImageError, message: String) -> NoImage {
+        let retry_at = self.now().plus(self.tools.settings.retry);
+        NoImage { reason: error.reason(), message, retry_at }
+    }
+}

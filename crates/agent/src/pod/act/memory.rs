@@ -1,0 +1,116 @@
+//! What an actor remembers of its pod between two plans. All of it may be lost without harm.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Container;
+use pleg::{Now, Stamp};
+use rubelet_model::{ContainerId, ContainerState, PodStatus};
+
+use crate::pod::backoff::{Backoffs, Growth};
+use crate::status::Trouble;
+
+/// What an actor remembers of its pod.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    pub(super) crashes: Backoffs,
+    pub(super) pulls: Backoffs,
+    pub(super) sandboxes: Backoffs,
+    /// Why an image could not be had the last time.
+    pub(super) pull_errors: BTreeMap<String, String>,
+    /// What keeps which container from running.
+    pub(crate) troubles: BTreeMap<Arc<str>, Trouble>,
+    /// Until when a container that could not be started is left alone.
+    pub(super) holds: BTreeMap<Arc<str>, Stamp>,
+    /// When containers ended, by our clock.
+    ended: HashMap<ContainerId, Stamp>,
+    /// When the last status was read: nothing that is new in the next one ended before.
+    looked: Option<Stamp>,
+}
+
+impl Memory {
+    pub(crate) fn new(growth: Growth) -> Self {
+        Self {
+            crashes: Backoffs::new(growth),
+            pulls: Backoffs::new(growth),
+            sandboxes: Backoffs::new(growth),
+            pull_errors: BTreeMap::new(),
+            troubles: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            ended: HashMap::new(),
+            looked: None,
+        }
+    }
+
+    /// The pod was changed: what failed before may work now.
+    pub(crate) fn forgive(&mut self) {
+        self.holds.clear();
+    }
+
+    /// Notes which containers have ended since the last status.
+    pub(crate) fn observe(&mut self, status: &PodStatus, now: Now) {
+        let is_there = |id: &ContainerId| status.container(id).is_some();
+        self.ended.retain(|id, _| is_there(id));
+        for container in &status.containers {
+            if container.state != ContainerState::Exited || self.ended.contains_key(&container.id) {
+                continue;
+            }
+            // The runtime's clock is believed for how long ago, within what we know ourselves.
+            let ago = if container.finished_at.is_set() {
+                Duration::from_nanos(u64::try_from(now.wall.0 - container.finished_at.0).unwrap_or(0))
+            } else {
+                Duration::ZERO
+            };
+            let by_runtime =
+                now.stamp.as_nanos().saturating_sub(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX));
+            let ended = Stamp::from_nanos(by_runtime).max(self.looked.unwrap_or(Stamp::ZERO));
+            self.ended.insert(container.id.clone(), ended);
+        }
+        self.looked = Some(now.stamp);
+    }
+
+    /// When a container ended, as far as we know.
+    pub(super) fn ended(&self, id: &ContainerId) -> Option<Stamp> {
+        self.ended.get(id).copied()
+    }
+}
+
+/// What a back-off is about: another image or other resources deserve another try.
+pub(super) fn fingerprint(container: &Container) -> String {
+    let resources = serde_json::to_string(&container.resources).unwrap_or_default();
+    format!("{}/{resources}", container.image.as_deref().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use rubelet_model::{SandboxState, UnixNanos};
+
+    use super::*;
+    use crate::pod::testkit::{self, Is};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn now(seconds: u64, wall_seconds: i64) -> Now {
+        Now { stamp: Stamp::from_nanos(seconds * SECOND), wall: UnixNanos(wall_seconds * 1_000_000_000) }
+    }
+
+    #[test]
+    fn the_runtimes_clock_is_believed_within_what_we_saw() {
+        let mut memory = Memory::new(Growth::default());
+        let mut status = testkit::status(SandboxState::Ready, &[("c", Is::Running)]);
+        memory.observe(&status, now(100, 1_000));
+        status.containers[0].state = ContainerState::Exited;
+        // finished, by the runtime → ended, by us, at second 110
+        let table = [(1_008, 108), (1_010, 110), (900, 100), (5_000, 110), (0, 110)];
+        for (finished, wanted) in table {
+            let mut memory = memory.clone();
+            status.containers[0].finished_at = UnixNanos(finished * 1_000_000_000);
+            memory.observe(&status, now(110, 1_010));
+            let ended = memory.ended(&"c-0".into()).unwrap();
+            assert_eq!(ended.as_nanos() / SECOND, wanted, "{finished}");
+            memory.observe(&status, now(200, 90_000));
+            assert_eq!(memory.ended(&"c-0".into()), Some(ended), "what is known stays");
+        }
+    }
+}

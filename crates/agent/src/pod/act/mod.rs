@@ -1,0 +1,283 @@
+//! Carries out plans, over a runtime.
+//!
+//! Nothing is decided here but what only trying can tell. Whatever happens, the next plan is made from a status that
+//! was read after this: an action that failed, or was cut short, may still have happened.
+
+mod cleanup;
+mod hooks;
+mod image;
+mod kill;
+mod memory;
+mod start;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use pleg::{Clock, Stamp};
+use rubelet_cri::v1;
+use rubelet_model::{PodStatus, SandboxId};
+
+use super::config::{log_directory, sandbox_config};
+use super::grace::KillReason;
+use super::journal::Journal;
+use super::plan::{Place, Plan, Replacement, Start};
+use super::spec;
+use crate::downward::PodFacts;
+use crate::image::Puller;
+use crate::manifest::Objects;
+use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
+use crate::settings::Settings;
+use crate::volumes::{Prepared, VolumeError, Volumes};
+
+pub(crate) use cleanup::Remains;
+pub(crate) use kill::{Killer, may_run};
+pub(crate) use memory::Memory;
+
+/// What acting needs, the same for all pods.
+#[derive(Debug)]
+pub(crate) struct Tools<R> {
+    pub(crate) runtime: Arc<R>,
+    pub(crate) puller: Puller<R>,
+    pub(crate) volumes: Volumes,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) clock: Clock,
+}
+
+/// How acting went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Whether the runtime was asked to change anything: what was known before may no longer hold.
+    pub(crate) acted: bool,
+    /// When to try again what could not be done now.
+    pub(crate) retry_at: Option<Stamp>,
+    /// Until when nothing of the pod can be done at all.
+    pub(crate) hold_until: Option<Stamp>,
+}
+
+impl Outcome {
+    fn retry(&mut self, at: Stamp) {
+        self.retry_at = Some(self.retry_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    fn hold(&mut self, until: Stamp) {
+        self.retry(until);
+        self.hold_until = Some(until);
+    }
+}
+
+/// One pod, while it is acted on.
+pub(crate) struct Work<'a, R> {
+    pub(crate) tools: &'a Arc<Tools<R>>,
+    pub(crate) pod: &'a Arc<Pod>,
+    pub(crate) objects: &'a Arc<Objects>,
+    pub(crate) status: &'a PodStatus,
+    pub(crate) memory: &'a mut Memory,
+    pub(crate) journal: &'a Journal,
+}
+
+impl<R: Runtime + ImageStore> Work<'_, R> {
+    /// Carries out a plan.
+    pub(crate) async fn carry_out(&mut self, plan: Plan) -> Outcome {
+        let mut outcome = Outcome::default();
+        match plan {
+            Plan::EndPod => self.end_pod(&mut outcome).await,
+            Plan::Recreate { replacement, starts } => self.recreate(replacement, &starts, &mut outcome).await,
+            Plan::RestartAll { cause, remove } => self.restart_all(&cause, &remove, &mut outcome).await,
+            Plan::Adjust { sandbox, attempt, kills, starts } => {
+                for kill in &kills {
+                    outcome.acted = true;
+                    if let Err(error) = self.killer().one(kill).await {
+                        return self.failed(outcome, &error);
+                    }
+                }
+                if !starts.is_empty() {
+                    let Some(prepared) = self.volumes(&mut outcome).await else { return outcome };
+                    let home = Home {
+                        sandbox,
+                        config: self.sandbox_config(attempt),
+                        ips: self.status.ips.clone(),
+                        prepared,
+                    };
+                    self.start_all(&home, &starts, &mut outcome).await;
+                }
+            }
+        }
+        outcome
+    }
+
+    async fn end_pod(&mut self, outcome: &mut Outcome) {
+        outcome.acted = true;
+        match self.killer().pod(self.status, None).await {
+            // Whether it worked shows in the next status; doing the same again has time.
+            Ok(()) => outcome.hold(self.now().plus(self.tools.settings.retry)),
+            Err(error) => *outcome = self.failed(std::mem::take(outcome), &error),
+        }
+    }
+
+    async fn recreate(&mut self, replacement: Replacement, starts: &[Start], outcome: &mut Outcome) {
+        if let Some(wait) = self.memory.sandboxes.wait_since_failure(SANDBOX, self.now()) {
+            outcome.hold(wait.until);
+            return;
+        }
+        let Some(prepared) = self.volumes(outcome).await else { return };
+        if replacement.replaces.is_some() {
+            // The first time at once; a sandbox that keeps breaking waits like a container that does.
+            let now = self.now();
+            self.memory.sandboxes.failed(SANDBOX, now);
+            let message = "Pod sandbox changed, it will be killed and re-created.";
+            self.journal.normal(None, "SandboxChanged", message);
+        }
+        if !self.status.sandboxes.is_empty() || !self.status.containers.is_empty() {
+            outcome.acted = true;
+            if let Err(error) = self.killer().pod(self.status, None).await {
+                *outcome = self.failed(std::mem::take(outcome), &error);
+                return;
+            }
+            if let Err(error) = self.remove_init_containers().await {
+                *outcome = self.failed(std::mem::take(outcome), &error);
+                return;
+            }
+        }
+        let config = self.sandbox_config(replacement.attempt);
+        outcome.acted = true;
+        let handler = "";
+        let made = match self.tools.runtime.run_sandbox(config.clone(), handler).await {
+            Ok(sandbox) => match self.ips(&sandbox).await {
+                Ok(ips) => Ok((sandbox, ips)),
+                Err(error) => Err(("FailedPodSandBoxStatus", "Unable to get pod sandbox status", error)),
+            },
+            Err(error) => Err(("FailedCreatePodSandBox", "Failed to create pod sandbox", error)),
+        };
+        match made {
+            Ok((sandbox, ips)) => {
+                let home = Home { sandbox, config, ips, prepared };
+                self.start_all(&home, starts, outcome).await;
+            }
+            Err((reason, what, error)) => {
+                self.journal.warning(None, reason, format!("{what}: {error}"));
+                *outcome = self.failed(std::mem::take(outcome), &error);
+            }
+        }
+    }
+
+    async fn ips(&self, sandbox: &SandboxId) -> Result<Vec<IpAddr>, CallError> {
+        if spec::uses_host_network(self.pod) {
+            return Ok(self.tools.settings.node.host_ips.clone());
+        }
+        self.tools.runtime.sandbox_ips(sandbox).await
+    }
+
+    /// Starts containers one after the other. An init container that cannot start holds up those after it.
+    async fn start_all(&mut self, home: &Home, starts: &[Start], outcome: &mut Outcome) {
+        for start in starts {
+            let Some(container) = start.place.of(self.pod).cloned() else { continue };
+            let began = self.start(home, &container, start, outcome).await;
+            let holds_up = matches!(start.place, Place::Init(_)) && !spec::is_sidecar(&container);
+            if !began && holds_up {
+                return;
+            }
+        }
+    }
+
+    async fn restart_all(
+        &mut self,
+        cause: &Arc<str>,
+        remove: &[rubelet_model::ContainerId],
+        outcome: &mut Outcome,
+    ) {
+        let Some(container) =
+            spec::all_containers(self.pod).find(|container| *container.name == **cause).cloned()
+        else {
+            return;
+        };
+        if let Some(wait) = self.crash_wait(&container) {
+            self.note_crash_loop(&container, wait, outcome);
+            return;
+        }
+        self.note_restart(&container);
+        outcome.acted = true;
+        for id in remove {
+            let Some(instance) = self.status.container(id) else { continue };
+            let ended = match instance.state {
+                rubelet_model::ContainerState::Exited => Ok(()),
+                _ => self.killer().now(instance, KillReason::RestartAllContainers).await,
+            };
+            let removed = match ended {
+                // Its logs stay: the number of restarts is read from them.
+                Ok(()) => self.tools.runtime.remove_container(id).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = removed {
+                *outcome = self.failed(std::mem::take(outcome), &error);
+                return;
+            }
+        }
+    }
+
+    fn sandbox_config(&self, attempt: u32) -> v1::PodSandboxConfig {
+        let settings = &self.tools.settings;
+        sandbox_config(self.pod, attempt, &settings.logs, &settings.host_dns)
+    }
+
+    fn killer(&self) -> Killer<'_, R> {
+        Killer { tools: self.tools, pod: self.pod, journal: self.journal }
+    }
+
+    /// The volumes of the pod, ready to be mounted; `None` if it must wait for them.
+    pub(crate) async fn volumes(&mut self, outcome: &mut Outcome) -> Option<Prepared> {
+        let (tools, pod, objects) = (self.tools.clone(), self.pod.clone(), self.objects.clone());
+        let ips = self.status.ips.clone();
+        let logs = log_directory(&self.tools.settings.logs, self.pod);
+        let prepared = tokio::task::spawn_blocking(move || {
+            std::fs::create_dir_all(&logs).map_err(VolumeError::io("create", &logs))?;
+            let facts = PodFacts { pod: &pod, objects: &objects, node: &tools.settings.node, pod_ips: &ips };
+            let now = jiff::Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0));
+            tools.volumes.prepare(&facts, now.unwrap_or_default())
+        })
+        .await;
+        match prepared {
+            Ok(Ok(prepared)) => Some(prepared),
+            Ok(Err(error)) => {
+                self.journal.warning(None, "FailedMount", error.to_string());
+                outcome.hold(self.now().plus(self.tools.settings.retry));
+                None
+            }
+            Err(panicked) => {
+                tracing::error!(pod = %spec::pod_ref(self.pod), %panicked, "preparing volumes failed");
+                outcome.hold(self.now().plus(self.tools.settings.retry));
+                None
+            }
+        }
+    }
+
+    fn now(&self) -> Stamp {
+        self.tools.clock.stamp()
+    }
+
+    /// A call failed: try again later, sooner if it is only the runtime that is away.
+    fn failed(&self, mut outcome: Outcome, error: &CallError) -> Outcome {
+        tracing::warn!(pod = %spec::pod_ref(self.pod), %error, "acting on a pod failed");
+        outcome.hold(self.now().plus(retry_after(error, self.tools.settings.retry)));
+        outcome
+    }
+}
+
+/// The one thing of its kind in a pod.
+const SANDBOX: &str = "sandbox";
+
+/// Where containers are made.
+struct Home {
+    sandbox: SandboxId,
+    config: v1::PodSandboxConfig,
+    ips: Vec<IpAddr>,
+    prepared: Prepared,
+}
+
+/// How long to wait after a call failed.
+fn retry_after(error: &CallError, usual: Duration) -> Duration {
+    let passes_soon =
+        error.failure == CallFailure::Unavailable || error.message.contains("network is not ready");
+    if passes_soon { usual.min(Duration::from_secs(1)) } else { usual }
+}

@@ -1,0 +1,417 @@
+//! The task of one pod: it reads its mail, waits for a status that was read after its last action, and acts on it.
+//!
+//! ```text
+//! mail ─▶ lifecycle ─▶ wait for a fresh status ─▶ publish ─▶ plan ─▶ act ─▶ nudge the PLEG ─┐
+//!   ▲                                                                                       │
+//!   └───────── idle, until mail or the time to try again ◀──────────────────────────────────┘
+//! ```
+//! It keeps nothing that could not be read again: an actor that is lost is simply made anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodStatus as ApiStatus};
+use pleg::{CacheReader, Stamp};
+use rubelet_model::{ContainerId, ContainerState, PodStatus, PodUid, SandboxState};
+
+use super::act::{Killer, Memory, Outcome, Remains, Tools, Work, may_run};
+use super::files;
+use super::journal::Journal;
+use super::lifecycle::{Ending, Lifecycle};
+use super::mailbox::{Mail, Mailbox};
+use super::plan::{self, Plan, plan};
+use super::spec;
+use crate::board::{Board, PodView, Stage};
+use crate::manifest::Objects;
+use crate::probe::Verdicts;
+use crate::runtime::{ImageStore, Runtime};
+use crate::status::{self, Phase};
+
+/// The task of one pod.
+pub(crate) struct Actor<R> {
+    tools: Arc<Tools<R>>,
+    pleg: pleg::Handle,
+    cache: CacheReader,
+    board: Board,
+    mailbox: Arc<Mailbox>,
+    uid: PodUid,
+    lifecycle: Lifecycle,
+    objects: Arc<Objects>,
+    verdicts: Verdicts,
+    memory: Memory,
+    journal: Journal,
+    /// What was last published.
+    said: Option<ApiStatus>,
+    last_words: BTreeMap<ContainerId, String>,
+    /// When something was last done to the pod: older statuses are not acted on.
+    acted: Stamp,
+    /// Since when the pod is kept running.
+    synced_since: Option<Stamp>,
+    /// Until when nothing can be done at all.
+    hold_until: Option<Stamp>,
+    /// Whether the volumes should be looked at although nothing starts.
+    refresh_volumes: bool,
+}
+
+/// What an actor is made from.
+pub(crate) struct Parts<R> {
+    pub(crate) tools: Arc<Tools<R>>,
+    pub(crate) pleg: pleg::Handle,
+    pub(crate) board: Board,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) pod: Arc<Pod>,
+    pub(crate) objects: Arc<Objects>,
+}
+
+enum Next {
+    /// Go on at once.
+    Again,
+    /// Nothing to do before mail comes, or this moment.
+    Idle(Option<Stamp>),
+    /// Nothing is left of the pod.
+    Gone,
+}
+
+impl<R: Runtime + ImageStore> Actor<R> {
+    pub(crate) fn new(parts: Parts<R>) -> Self {
+        let Parts { tools, pleg, board, mailbox, pod, objects } = parts;
+        Self {
+            cache: pleg.cache(),
+            uid: spec::uid(&pod),
+            memory: Memory::new(tools.settings.backoff),
+            lifecycle: Lifecycle::born(pod),
+            tools,
+            pleg,
+            board,
+            mailbox,
+            objects,
+            verdicts: Verdicts::without_probes(),
+            journal: Journal::default(),
+            said: None,
+            last_words: BTreeMap::new(),
+            acted: Stamp::ZERO,
+            synced_since: None,
+            hold_until: None,
+            refresh_volumes: false,
+        }
+    }
+
+    /// Runs until nothing is left of the pod, or the PLEG ends.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let mail = self.mailbox.take();
+            self.read(mail);
+            let next = match self.lifecycle.clone() {
+                Lifecycle::Pending { .. } => {
+                    self.publish(&PodStatus::unknown_to_runtime(self.uid.clone()), true, false);
+                    Next::Idle(None)
+                }
+                Lifecycle::Syncing { pod } => self.sync(&pod).await,
+                Lifecycle::Terminating { pod, ending } => self.terminate(&pod, ending).await,
+                Lifecycle::Terminated { forget: false, .. } => Next::Idle(None),
+                Lifecycle::Terminated { pod, forget: true } => self.forget(&pod).await,
+            };
+            match next {
+                Next::Again => {}
+                Next::Idle(until) => tokio::select! {
+                    biased;
+                    () = self.mailbox.arrived() => {}
+                    () = sleep_until(&self.tools.clock, until) => {}
+                },
+                Next::Gone => break,
+            }
+        }
+        self.board.remove(&self.uid);
+    }
+
+    fn read(&mut self, mail: Mail) {
+        if let Some(wish) = &mail.wish {
+            self.objects = wish.objects.clone();
+            self.memory.forgive();
+            self.hold_until = None;
+            self.refresh_volumes = true;
+        }
+        let now = self.tools.clock.stamp();
+        let lifecycle = std::mem::replace(&mut self.lifecycle, Lifecycle::born(Arc::default()));
+        self.lifecycle = lifecycle.next(mail, now);
+        if matches!(self.lifecycle, Lifecycle::Syncing { .. }) {
+            self.synced_since.get_or_insert(now);
+        }
+    }
+
+    async fn sync(&mut self, pod: &Arc<Pod>) -> Next {
+        let status = match self.fresh_status(None).await {
+            Ok(status) => status,
+            Err(next) => return next,
+        };
+        let inputs = plan::Inputs {
+            pod,
+            status: &status,
+            verdicts: &self.verdicts,
+            network: self.tools.settings.network,
+        };
+        let plan = plan(inputs);
+        let lacks_sandbox = matches!(plan, Plan::Recreate { .. });
+        let now = self.tools.clock.stamp();
+        if self.is_past_deadline(pod, now) {
+            self.say_deadline_exceeded();
+        }
+        let phase = self.publish(&status, lacks_sandbox, false);
+        if phase.is_terminal() {
+            self.transition(|lifecycle| lifecycle.finished(now));
+            return Next::Again;
+        }
+        let remains = Remains::of(&status, self.tools.settings.dead_instances);
+        let is_held = self.hold_until.is_some_and(|until| now < until);
+        let is_nothing =
+            matches!(&plan, Plan::Adjust { kills, starts, .. } if kills.is_empty() && starts.is_empty());
+        if (is_nothing && remains.is_empty() && !self.refresh_volumes) || is_held {
+            let held = self.hold_until.filter(|_| is_held);
+            return Next::Idle(Some(held.unwrap_or_else(|| self.next_look(pod, now))));
+        }
+        let refresh = std::mem::take(&mut self.refresh_volumes) && is_nothing;
+        let outcome = self.act(pod, &status, plan, &remains, refresh).await;
+        let Some(outcome) = outcome else { return Next::Again };
+        self.hold_until = outcome.hold_until;
+        self.publish(&status, lacks_sandbox, false);
+        if outcome.acted {
+            return Next::Again;
+        }
+        let next_look = self.next_look(pod, now);
+        Next::Idle(Some(outcome.retry_at.map_or(next_look, |retry| retry.min(next_look))))
+    }
+
+    /// Carries out a plan; `None` if the pod was ended in the middle of it.
+    async fn act(
+        &mut self,
+        pod: &Arc<Pod>,
+        status: &PodStatus,
+        plan: Plan,
+        remains: &Remains,
+        refresh: bool,
+    ) -> Option<Outcome> {
+        let mailbox = self.mailbox.clone();
+        let mut work = Work {
+            tools: &self.tools,
+            pod,
+            objects: &self.objects,
+            status,
+            memory: &mut self.memory,
+            journal: &self.journal,
+        };
+        let outcome = tokio::select! {
+            biased;
+            () = mailbox.interrupted(None) => None,
+            outcome = async {
+                let mut outcome = work.carry_out(plan).await;
+                if refresh {
+                    work.volumes(&mut outcome).await;
+                }
+                work.remove(remains).await;
+                outcome
+            } => Some(outcome),
+        };
+        if outcome.as_ref().is_none_or(|outcome| outcome.acted) {
+            self.has_acted();
+        }
+        outcome
+    }
+
+    async fn terminate(&mut self, pod: &Arc<Pod>, ending: Ending) -> Next {
+        let status = match self.fresh_status(Some(ending.grace)).await {
+            Ok(status) => status,
+            Err(next) => return next,
+        };
+        if !is_up(&status) {
+            self.publish(&status, true, true);
+            self.transition(Lifecycle::stopped);
+            return Next::Again;
+        }
+        self.publish(&status, false, false);
+        let now = self.tools.clock.stamp();
+        if let Some(until) = self.hold_until.filter(|until| now < *until) {
+            return Next::Idle(Some(until));
+        }
+        let killer = Killer { tools: &self.tools, pod, journal: &self.journal };
+        let killed = tokio::select! {
+            biased;
+            () = self.mailbox.interrupted(Some(ending.grace)) => None,
+            killed = killer.pod(&status, Some(ending.left(now))) => Some(killed),
+        };
+        self.has_acted();
+        if let Some(Err(error)) = &killed {
+            self.journal.warning(None, "FailedKillPod", format!("error killing pod: {error}"));
+            tracing::warn!(pod = %spec::pod_ref(pod), %error, "a pod could not be ended, trying again");
+        }
+        // Whether it worked shows in the next status. If it did not, there is no hurry to do the same again.
+        self.hold_until = killed.map(|_| self.acted.plus(KILL_RETRY));
+        Next::Again
+    }
+
+    async fn forget(&mut self, pod: &Arc<Pod>) -> Next {
+        let status = match self.fresh_status(None).await {
+            Ok(status) => status,
+            Err(next) => return next,
+        };
+        let work = Work {
+            tools: &self.tools,
+            pod,
+            objects: &self.objects,
+            status: &status,
+            memory: &mut self.memory,
+            journal: &self.journal,
+        };
+        let forgotten = work.forget().await;
+        self.has_acted();
+        match forgotten {
+            Ok(()) => Next::Gone,
+            Err(error) => {
+                tracing::warn!(pod = %spec::pod_ref(pod), %error, "what is left of a pod could not be removed, trying again");
+                Next::Idle(Some(self.tools.clock.stamp().plus(KILL_RETRY)))
+            }
+        }
+    }
+
+    /// A status that was read after the last action. An order to end is not kept waiting.
+    async fn fresh_status(&mut self, granted: Option<u64>) -> Result<Arc<PodStatus>, Next> {
+        let may_be_interrupted = matches!(self.lifecycle, Lifecycle::Syncing { .. });
+        let answer = tokio::select! {
+            biased;
+            () = self.mailbox.interrupted(granted), if may_be_interrupted => return Err(Next::Again),
+            answer = self.cache.newer_than(&self.uid, self.acted) => answer,
+        };
+        match answer {
+            Ok(Ok(status)) => {
+                self.memory.observe(&status, self.tools.clock.now());
+                self.hear_last_words(&status).await;
+                Ok(status)
+            }
+            Ok(Err(error)) => {
+                self.journal.warning(None, "FailedSync", format!("error determining status: {error}"));
+                // The PLEG asks again by itself, and tells when there is an answer.
+                Err(Next::Idle(Some(self.tools.clock.stamp().plus(self.tools.settings.retry))))
+            }
+            Err(pleg::Closed) => Err(Next::Gone),
+        }
+    }
+
+    fn has_acted(&mut self) {
+        // First the moment, then the nudge: so the look that it leads to is newer.
+        self.acted = self.tools.clock.stamp();
+        self.pleg.nudge(&self.uid);
+    }
+
+    fn transition(&mut self, step: impl FnOnce(Lifecycle) -> Lifecycle) {
+        let lifecycle = std::mem::replace(&mut self.lifecycle, Lifecycle::born(Arc::default()));
+        self.lifecycle = step(lifecycle);
+    }
+
+    fn next_look(&self, pod: &Pod, now: Stamp) -> Stamp {
+        let resync = self.tools.settings.resync;
+        // Spread, so that pods that were made together are not looked at together for ever.
+        let look = now.plus(resync + resync.mul_f64(0.5 * fastrand::f64()));
+        self.deadline(pod).map_or(look, |deadline| look.min(deadline))
+    }
+
+    fn deadline(&self, pod: &Pod) -> Option<Stamp> {
+        let seconds = pod.spec.as_ref()?.active_deadline_seconds?;
+        Some(self.synced_since?.plus(Duration::from_secs(u64::try_from(seconds).unwrap_or(0))))
+    }
+
+    fn is_past_deadline(&self, pod: &Pod, now: Stamp) -> bool {
+        self.deadline(pod).is_some_and(|deadline| now >= deadline)
+    }
+
+    fn say_deadline_exceeded(&mut self) {
+        let said = self.said.get_or_insert_default();
+        said.phase = Some(Phase::Failed.as_str().to_owned());
+        said.reason = Some("DeadlineExceeded".to_owned());
+        said.message = Some("Pod was active on the node longer than the specified deadline".to_owned());
+    }
+
+    /// Tells everybody how the pod is.
+    fn publish(&mut self, runtime: &PodStatus, lacks_sandbox: bool, is_over: bool) -> Phase {
+        let settings = &self.tools.settings;
+        let pod = self.lifecycle.pod();
+        let status = status::generate(status::Inputs {
+            pod,
+            runtime,
+            before: self.said.as_ref(),
+            troubles: &self.memory.troubles,
+            verdicts: &self.verdicts,
+            last_words: &self.last_words,
+            is_over,
+            lacks_sandbox,
+            runtime_name: &settings.runtime_name,
+            host_ips: &settings.node.host_ips,
+            now: pleg::clock::wall_clock(),
+        });
+        let stage = match &self.lifecycle {
+            Lifecycle::Pending { .. } => Stage::Pending,
+            Lifecycle::Syncing { .. } => Stage::Syncing,
+            Lifecycle::Terminating { .. } if is_over => Stage::Terminated,
+            Lifecycle::Terminating { .. } => Stage::Terminating,
+            Lifecycle::Terminated { .. } => Stage::Terminated,
+        };
+        let phase = status.phase.as_deref().and_then(Phase::read).unwrap_or(Phase::Pending);
+        let view =
+            PodView { pod: pod.clone(), status: status.clone(), stage, happenings: self.journal.all() };
+        self.board.set(self.uid.clone(), view);
+        self.said = Some(status);
+        phase
+    }
+
+    /// Reads what containers that ended have left to say.
+    async fn hear_last_words(&mut self, status: &PodStatus) {
+        self.last_words.retain(|id, _| status.container(id).is_some());
+        let pod = self.lifecycle.pod().clone();
+        let unheard: Vec<(ContainerId, Container, u32, i32, Arc<str>)> = status
+            .containers
+            .iter()
+            .filter(|one| one.state == ContainerState::Exited && !self.last_words.contains_key(&one.id))
+            .filter_map(|one| {
+                let container = spec::all_containers(&pod).find(|container| *container.name == *one.name)?;
+                Some((
+                    one.id.clone(),
+                    container.clone(),
+                    one.restart_count,
+                    one.exit_code,
+                    one.log_path.clone(),
+                ))
+            })
+            .collect();
+        if unheard.is_empty() {
+            return;
+        }
+        let data = self.tools.settings.data.clone();
+        let uid = self.uid.clone();
+        let heard = tokio::task::spawn_blocking(move || {
+            let words = |(id, container, count, code, log): (ContainerId, Container, u32, i32, Arc<str>)| {
+                let folder = data.pod(uid.as_str()).ok()?.container(&container.name);
+                let shows_log =
+                    container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
+                let of_log = || (shows_log && code != 0).then(|| files::end_of_log(log.as_ref().as_ref()))?;
+                Some((id, files::last_words(&folder, count).or_else(of_log).unwrap_or_default()))
+            };
+            unheard.into_iter().filter_map(words).collect::<Vec<_>>()
+        });
+        self.last_words.extend(heard.await.unwrap_or_default());
+    }
+}
+
+/// How long to wait before a pod that would not end is ended again.
+const KILL_RETRY: Duration = Duration::from_secs(2);
+
+/// Whether anything of a pod might still run.
+fn is_up(status: &PodStatus) -> bool {
+    status.containers.iter().any(may_run)
+        || status.sandboxes.iter().any(|sandbox| sandbox.state != SandboxState::NotReady)
+}
+
+async fn sleep_until(clock: &pleg::Clock, moment: Option<Stamp>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(clock.instant(moment)).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,69 @@
+//! The hosts file of a pod.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::names::host_name;
+use crate::pod::spec;
+
+const LOOPBACK: &str = "127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+fe00::0\tip6-localnet
+fe00::0\tip6-mcastprefix
+fe00::1\tip6-allnodes
+fe00::2\tip6-allrouters
+";
+
+/// The text of the file; `None` if the pod has no address to put into it.
+pub(crate) fn hosts_file(pod: &Pod, ips: &[IpAddr], of_host: &str) -> Option<String> {
+    let mut text = if spec::uses_host_network(pod) {
+        format!("# Kubernetes-managed hosts file (host network).\n{of_host}")
+    } else if ips.is_empty() {
+        return None;
+    } else {
+        let mut text = format!("# Kubernetes-managed hosts file.\n{LOOPBACK}");
+        let name = host_name(pod);
+        for ip in ips {
+            let _ = writeln!(text, "{ip}\t{name}");
+        }
+        text
+    };
+    let aliases = pod.spec.as_ref().and_then(|spec| spec.host_aliases.as_deref()).unwrap_or_default();
+    if !aliases.is_empty() {
+        text.push_str("\n# Entries added by HostAliases.\n");
+        for alias in aliases {
+            let names = alias.hostnames.as_deref().unwrap_or_default().join("\t");
+            let _ = writeln!(text, "{}\t{names}", alias.ip);
+        }
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::HostAlias;
+
+    use super::*;
+    use crate::pod::testkit;
+
+    #[test]
+    fn it_has_the_pods_addresses_or_the_hosts_own_lines_and_the_aliases() {
+        let mut pod = testkit::pod("Always", &[], &["c"]);
+        assert_eq!(
+            hosts_file(&pod, &[], "127.0.0.1 localhost\n").unwrap(),
+            "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n"
+        );
+        let spec = pod.spec.as_mut().unwrap();
+        spec.host_network = None;
+        spec.host_aliases = Some(vec![HostAlias {
+            ip: "10.1.1.1".to_owned(),
+            hostnames: Some(vec!["a".to_owned(), "b".to_owned()]),
+        }]);
+        assert_eq!(hosts_file(&pod, &[], ""), None);
+        let text = hosts_file(&pod, &["10.0.0.7".parse().unwrap()], "").unwrap();
+        let tail = "10.0.0.7\tweb\n\n# Entries added by HostAliases.\n10.1.1.1\ta\tb\n";
+        assert_eq!(text, format!("# Kubernetes-managed hosts file.\n{LOOPBACK}{tail}"));
+    }
+}

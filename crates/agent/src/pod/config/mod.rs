@@ -1,0 +1,17 @@
+//! What the runtime is told to make: sandbox and container configurations, as the kubelet writes them, so that its tools
+//! see what they expect. Pure: everything that has to be read or made is an argument.
+
+mod container;
+mod dns;
+mod hosts;
+mod names;
+mod resources;
+mod sandbox;
+mod security;
+
+pub(crate) use container::{ConfigError, ContainerParts, container_config};
+pub use dns::HostDns;
+pub(crate) use hosts::hosts_file;
+pub(crate) use names::{LogName, log_directory};
+pub(crate) use resources::{Machine, qos_class};
+pub(crate) use sandbox::sandbox_config;

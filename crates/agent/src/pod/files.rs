@@ -1,0 +1,176 @@
+//! The files of a pod outside its volumes: logs, the hosts file, and where containers leave their last words.
+//!
+//! All of this blocks: call it off the async threads.
+
+use std::fs;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::config::LogName;
+
+/// A container may leave so much to say, at most.
+const MOST_LAST_WORDS: u64 = 4096;
+/// So much of its log is shown, if it left nothing.
+const MOST_OF_LOG: u64 = 2048;
+const MOST_LOG_LINES: usize = 80;
+
+/// How often a container was started before, by the logs that it left: one more than the highest number.
+pub(super) fn restart_count_by_logs(log_directory: &Path, container: &str) -> u32 {
+    let Ok(entries) = fs::read_dir(log_directory.join(container)) else { return 0 };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter_map(|name| LogName::read(&name)).map(|name| name.restart_count + 1).max().unwrap_or(0)
+}
+
+/// Removes the logs of one instance of a container, rotated ones too.
+pub(super) fn remove_logs(log_directory: &Path, container: &str, restart_count: u32) -> io::Result<()> {
+    let folder = log_directory.join(container);
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_its =
+            name.to_str().and_then(LogName::read).is_some_and(|name| name.restart_count == restart_count);
+        if is_its {
+            gone_is_fine(fs::remove_file(entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes all logs of a pod, whatever it is called: `<namespace>_<name>_<uid>`.
+pub(super) fn remove_logs_of_pod(logs: &Path, uid: &str) -> io::Result<()> {
+    let entries = match fs::read_dir(logs) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let is_its = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.rsplit_once('_'))
+            .is_some_and(|(_, of)| of == uid);
+        if is_its {
+            gone_is_fine(fs::remove_dir_all(entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where an instance of a container leaves its last words. The name tells the instance, so a later agent finds it.
+pub(super) fn last_words_file(folder: &Path, restart_count: u32) -> PathBuf {
+    folder.join(format!("{restart_count:08x}"))
+}
+
+/// Makes the file for the last words of a container, for anybody to write.
+pub(super) fn make_last_words_file(folder: &Path, restart_count: u32) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let path = last_words_file(folder, restart_count);
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o666).open(&path)?;
+    // The mode above is subject to the umask; the container may run as anybody.
+    file.set_permissions(fs::Permissions::from_mode(0o666))?;
+    Ok(path)
+}
+
+/// What an instance of a container left to say.
+pub(super) fn last_words(folder: &Path, restart_count: u32) -> Option<String> {
+    tail(&last_words_file(folder, restart_count), MOST_LAST_WORDS).filter(|words| !words.is_empty())
+}
+
+/// The end of the log of a container, for those that would rather show that than nothing.
+pub(super) fn end_of_log(log: &Path) -> Option<String> {
+    let raw = tail(log, 4 * MOST_OF_LOG)?;
+    // `<time> <stream> <P|F> <text>`; the first line may be cut.
+    let texts: Vec<&str> = raw.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).collect();
+    let from = texts.len().saturating_sub(MOST_LOG_LINES);
+    let text = texts[from..].join("\n");
+    let mut start = text.len().saturating_sub(usize::try_from(MOST_OF_LOG).unwrap_or(usize::MAX));
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    Some(text[start..].to_owned()).filter(|text| !text.is_empty())
+}
+
+fn tail(path: &Path, most: u64) -> Option<String> {
+    let mut file = fs::File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(most))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Writes the hosts file.
+pub(super) fn write_hosts(path: &Path, text: &str) -> io::Result<()> {
+    // In place: containers that run have this very file mounted.
+    fs::write(path, text)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+}
+
+fn gone_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restart_counts_survive_in_the_logs() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(restart_count_by_logs(folder.path(), "c"), 0);
+        fs::create_dir(folder.path().join("c")).unwrap();
+        for name in ["0.log", "2.log.20260801-120000.gz", "1.log", "note"] {
+            fs::write(folder.path().join("c").join(name), "").unwrap();
+        }
+        assert_eq!(restart_count_by_logs(folder.path(), "c"), 3);
+        remove_logs(folder.path(), "c", 2).unwrap();
+        assert_eq!(restart_count_by_logs(folder.path(), "c"), 2);
+        remove_logs(folder.path(), "gone", 2).unwrap();
+    }
+
+    #[test]
+    fn the_logs_of_one_pod_are_removed_and_no_others() {
+        let logs = tempfile::tempdir().unwrap();
+        for name in ["ns_web_1", "ns_web_11", "ns_db_2"] {
+            fs::create_dir_all(logs.path().join(name).join("c")).unwrap();
+        }
+        remove_logs_of_pod(logs.path(), "1").unwrap();
+        remove_logs_of_pod(logs.path(), "1").unwrap();
+        let mut left: Vec<_> =
+            fs::read_dir(logs.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["ns_db_2", "ns_web_11"]);
+    }
+
+    #[test]
+    fn last_words_are_cut_at_the_front() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = make_last_words_file(folder.path(), 3).unwrap();
+        assert_eq!(path.file_name().unwrap(), "00000003");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
+        assert_eq!(last_words(folder.path(), 3), None, "nothing said is nothing");
+        fs::write(&path, "x".repeat(5000) + "end").unwrap();
+        let words = last_words(folder.path(), 3).unwrap();
+        assert!(words.len() == 4096 && words.ends_with("xend"));
+        assert_eq!(last_words(folder.path(), 4), None);
+    }
+
+    #[test]
+    fn the_end_of_a_log_is_its_text_without_its_marks() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("0.log");
+        let line = |number: usize| format!("2026-08-01T12:00:00.0Z stderr F line {number}\n");
+        fs::write(&log, (0..100).map(line).collect::<String>()).unwrap();
+        let text = end_of_log(&log).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[0], lines[79]), (80, "line 20", "line 99"));
+    }
+}

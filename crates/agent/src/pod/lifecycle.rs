@@ -1,0 +1,255 @@
+//! Where a pod is in its life. It only ever goes forward.
+//!
+//! ```text
+//! Pending ──may start──▶ Syncing ──end, or all done──▶ Terminating ──nothing runs──▶ Terminated ──forgotten──▶ (gone)
+//!    └──────────end────────────────────────────────────────▲
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use pleg::Stamp;
+
+use super::grace::pod_grace;
+use super::mailbox::{End, Mail};
+use super::spec;
+
+/// Where a pod is in its life, with what matters there.
+#[derive(Clone, Debug)]
+pub(crate) enum Lifecycle {
+    /// Another pod of its name has not ended yet.
+    Pending { pod: Arc<Pod> },
+    /// It is kept running.
+    Syncing { pod: Arc<Pod> },
+    /// It is ended. Nothing of it is started any more.
+    Terminating { pod: Arc<Pod>, ending: Ending },
+    /// Nothing of it runs any more.
+    Terminated { pod: Arc<Pod>, forget: bool },
+}
+
+/// How a pod ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    /// How many seconds it was granted.
+    pub(crate) grace: u64,
+    /// When they are over.
+    pub(crate) deadline: Stamp,
+    /// Whether nothing of it may stay behind.
+    pub(crate) forget: bool,
+}
+
+impl Ending {
+    fn begin(pod: &Pod, end: End, now: Stamp) -> Self {
+        let grace = pod_grace(None, pod, end.grace);
+        Self { grace, deadline: now.plus(Duration::from_secs(grace)), forget: end.forget }
+    }
+
+    /// As before, or sooner.
+    fn hasten(self, pod: &Pod, end: End, now: Stamp) -> Self {
+        let grace = pod_grace(Some(self.grace), pod, end.grace);
+        let deadline = if grace < self.grace {
+            self.deadline.min(now.plus(Duration::from_secs(grace)))
+        } else {
+            self.deadline
+        };
+        Self { grace, deadline, forget: self.forget || end.forget }
+    }
+
+    /// The whole seconds that are left.
+    pub(crate) fn left(&self, now: Stamp) -> u64 {
+        // Rounded up: nobody is to get less than what was granted because a moment has passed.
+        let left = now.until(self.deadline);
+        left.as_secs() + u64::from(left.subsec_nanos() > 0)
+    }
+}
+
+impl Lifecycle {
+    /// A pod that has just been wished for.
+    pub(crate) fn born(pod: Arc<Pod>) -> Self {
+        Self::Pending { pod }
+    }
+
+    pub(crate) fn pod(&self) -> &Arc<Pod> {
+        match self {
+            Self::Pending { pod }
+            | Self::Syncing { pod }
+            | Self::Terminating { pod, .. }
+            | Self::Terminated { pod, .. } => pod,
+        }
+    }
+
+    /// The next state after mail.
+    pub(crate) fn next(self, mail: Mail, now: Stamp) -> Self {
+        let Mail { wish, end, may_start, look: _ } = mail;
+        let wished = wish.map(|wish| wish.pod);
+        let end = end.or_else(|| {
+            let is_deleted = wished.as_deref().is_some_and(spec::is_being_deleted);
+            is_deleted.then_some(End { grace: None, forget: true })
+        });
+        match self {
+            Self::Pending { pod } | Self::Syncing { pod } if end.is_some() => {
+                let pod = wished.unwrap_or(pod);
+                let ending = Ending::begin(&pod, end.unwrap_or_default(), now);
+                Self::Terminating { pod, ending }
+            }
+            Self::Pending { pod } if may_start => Self::Syncing { pod: wished.unwrap_or(pod) },
+            Self::Pending { pod } => Self::Pending { pod: wished.unwrap_or(pod) },
+            Self::Syncing { pod } => Self::Syncing { pod: wished.unwrap_or(pod) },
+            // What a pod that ends should have been no longer matters, but how soon it should be gone does.
+            Self::Terminating { pod, ending } => {
+                let granting = wished.as_ref().unwrap_or(&pod);
+                let ending = ending.hasten(granting, end.unwrap_or_default(), now);
+                Self::Terminating { pod, ending }
+            }
+            Self::Terminated { pod, forget } => {
+                Self::Terminated { pod, forget: forget || end.is_some_and(|end| end.forget) }
+            }
+        }
+    }
+
+    /// All that it had to do is done: it ends by itself, and stays to be looked at.
+    pub(crate) fn finished(self, now: Stamp) -> Self {
+        match self {
+            Self::Pending { pod } | Self::Syncing { pod } => {
+                let ending = Ending::begin(&pod, End::default(), now);
+                Self::Terminating { pod, ending }
+            }
+            ended @ (Self::Terminating { .. } | Self::Terminated { .. }) => ended,
+        }
+    }
+
+    /// Nothing of it runs any more.
+    pub(crate) fn stopped(self) -> Self {
+        match self {
+            Self::Terminating { pod, ending } => Self::Terminated { pod, forget: ending.forget },
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pod::mailbox::Wish;
+    use crate::pod::testkit;
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn rank(lifecycle: &Lifecycle) -> u8 {
+        match lifecycle {
+            Lifecycle::Pending { .. } => 0,
+            Lifecycle::Syncing { .. } => 1,
+            Lifecycle::Terminating { .. } => 2,
+            Lifecycle::Terminated { .. } => 3,
+        }
+    }
+
+    fn pod(generation: i64) -> Arc<Pod> {
+        let mut pod = testkit::pod("Always", &[], &["c0"]);
+        pod.metadata.generation = Some(generation);
+        Arc::new(pod)
+    }
+
+    fn wish(number: u64, pod: Arc<Pod>) -> Mail {
+        Mail::wish(Wish { number, pod, objects: Arc::default() })
+    }
+
+    #[test]
+    fn every_state_answers_every_kind_of_mail() {
+        let ending = |seconds| Ending { grace: seconds, deadline: at(seconds), forget: false };
+        let states = [
+            Lifecycle::Pending { pod: pod(1) },
+            Lifecycle::Syncing { pod: pod(1) },
+            Lifecycle::Terminating { pod: pod(1), ending: ending(30) },
+            Lifecycle::Terminated { pod: pod(1), forget: false },
+        ];
+        let forget = End { grace: None, forget: true };
+        // mail → the rank of the next state, from each state
+        let table = [
+            (Mail::look(), [0, 1, 2, 3]),
+            (Mail::may_start(), [1, 1, 2, 3]),
+            (wish(1, pod(2)), [0, 1, 2, 3]),
+            (Mail::end(forget), [2, 2, 2, 3]),
+            (Mail::end(forget).join(Mail::may_start()), [2, 2, 2, 3]),
+        ];
+        for (mail, wanted) in table {
+            for (state, wanted) in states.iter().zip(wanted) {
+                assert_eq!(rank(&state.clone().next(mail.clone(), at(0))), wanted, "{state:?} {mail:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_newest_spec_counts_until_the_end_begins() {
+        let generation = |lifecycle: &Lifecycle| lifecycle.pod().metadata.generation;
+        let syncing = Lifecycle::born(pod(1)).next(Mail::may_start(), at(0));
+        let syncing = syncing.next(wish(2, pod(2)), at(0));
+        assert_eq!(generation(&syncing), Some(2));
+        let ending = syncing.next(Mail::end(End::default()), at(0)).next(wish(3, pod(3)), at(0));
+        assert_eq!(generation(&ending), Some(2));
+    }
+
+    #[test]
+    fn a_deleted_pod_ends_with_the_grace_of_its_deletion() {
+        let mut deleted = Pod::clone(&pod(2));
+        deleted.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+            k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
+        ));
+        deleted.metadata.deletion_grace_period_seconds = Some(5);
+        let syncing = Lifecycle::Syncing { pod: pod(1) };
+        let Lifecycle::Terminating { ending, .. } = syncing.next(wish(2, deleted.into()), at(10)) else {
+            panic!("it should end");
+        };
+        assert_eq!(ending, Ending { grace: 5, deadline: at(15), forget: true });
+    }
+
+    #[test]
+    fn a_pod_that_finished_stays_to_be_looked_at() {
+        let ended = Lifecycle::Syncing { pod: pod(1) }.finished(at(0)).stopped();
+        assert!(matches!(ended, Lifecycle::Terminated { forget: false, .. }));
+        let forgotten = ended.next(Mail::end(End { grace: None, forget: true }), at(0));
+        assert!(matches!(forgotten, Lifecycle::Terminated { forget: true, .. }));
+    }
+
+    #[test]
+    fn seconds_left_are_rounded_up() {
+        let ending = Ending { grace: 30, deadline: at(30), forget: false };
+        assert_eq!(ending.left(at(0)), 30);
+        assert_eq!(ending.left(Stamp::from_nanos(1)), 30);
+        assert_eq!(ending.left(at(12)), 18);
+        assert_eq!(ending.left(at(31)), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn life_goes_forward_and_grace_and_deadline_never_grow(
+            steps in prop::collection::vec((0_u8..6, prop::option::of(0_u64..60), any::<bool>()), 1..20)
+        ) {
+            let mut lifecycle = Lifecycle::born(pod(0));
+            for (number, (kind, grace, forget)) in steps.into_iter().enumerate() {
+                let now = at(number as u64);
+                let before = lifecycle.clone();
+                lifecycle = match kind {
+                    0 => lifecycle.next(Mail::look(), now),
+                    1 => lifecycle.next(Mail::may_start(), now),
+                    2 => lifecycle.next(wish(number as u64, pod(number as i64)), now),
+                    3 => lifecycle.next(Mail::end(End { grace, forget }), now),
+                    4 => lifecycle.finished(now),
+                    _ => lifecycle.stopped(),
+                };
+                prop_assert!(rank(&lifecycle) >= rank(&before), "{:?} → {:?}", before, lifecycle);
+                if let (Lifecycle::Terminating { ending: old, .. }, Lifecycle::Terminating { ending: new, .. }) =
+                    (&before, &lifecycle)
+                {
+                    prop_assert!(new.grace <= old.grace && new.deadline <= old.deadline);
+                    prop_assert!(new.forget || !old.forget);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! One pod: what it should be, what to do about it, and the task that does it.
+//!
+//! ```text
+//! mailbox ──▶ lifecycle ──▶ plan ──▶ act ──▶ runtime
+//!  (merges)     (next)      (pure)    │
+//!                 ▲                   └──▶ status, events
+//!                 └── a status read after the last action ── PLEG's cache
+//! ```
+
+mod act;
+mod actor;
+mod backoff;
+mod config;
+mod files;
+mod grace;
+mod hash;
+mod journal;
+mod lifecycle;
+mod mailbox;
+mod order;
+mod plan;
+mod restart;
+mod spec;
+#[cfg(test)]
+pub(crate) mod testkit;
+
+pub(crate) use act::Tools;
+pub(crate) use actor::{Actor, Parts as ActorParts};
+pub use backoff::Growth;
+pub use config::HostDns;
+pub(crate) use config::qos_class;
+pub use journal::{PodHappening, Severity};
+pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
+pub use plan::PodNetwork;
+pub(crate) use restart::{restarts_after, should_start};
+pub(crate) use spec::{
+    containers, full_name, init_containers, is_being_deleted, is_sidecar, orphan, pod_ref, uses_host_network,
+};

@@ -1,0 +1,290 @@
+//! What to do about a pod, given what it should be and what the runtime says it is.
+//!
+//! A pure function over values: it holds every rule about sandboxes, init containers, sidecars and restarts, and asks
+//! nobody. Waiting (back-off) is not its business: it says what should run, and whoever starts it says when.
+
+mod init;
+mod sandbox;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus, SandboxId};
+
+use super::grace::KillReason;
+use super::hash::container_hash;
+use super::restart::{self, RuleAction};
+use super::spec::{self, RestartPolicy};
+use crate::probe::{Verdict, Verdicts};
+
+pub(crate) use sandbox::Replacement;
+
+/// What the network of pods is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodNetwork {
+    /// Every pod off the host's network gets an address; a sandbox without one is broken.
+    Addressed,
+    /// Pods off the host's network have loopback only.
+    LoopbackOnly,
+}
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inputs<'a> {
+    pub(crate) pod: &'a Pod,
+    pub(crate) status: &'a PodStatus,
+    pub(crate) verdicts: &'a Verdicts,
+    pub(crate) network: PodNetwork,
+}
+
+/// What to do about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Nothing of it has to run any more: end what does and stop its sandboxes.
+    EndPod,
+    /// It needs a new sandbox: end everything, make one, start these in it.
+    Recreate { replacement: Replacement, starts: Vec<Start> },
+    /// A container ended in a way that calls for a fresh start of all: remove these, in this order.
+    RestartAll { cause: Arc<str>, remove: Vec<ContainerId> },
+    /// Its sandbox is fine: end these containers, then start those. Both may be empty.
+    Adjust { sandbox: SandboxId, attempt: u32, kills: Vec<Kill>, starts: Vec<Start> },
+}
+
+/// A container to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kill {
+    pub(crate) id: ContainerId,
+    pub(crate) name: Arc<str>,
+    pub(crate) reason: KillReason,
+    /// What people are told.
+    pub(crate) message: String,
+}
+
+/// A container to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) place: Place,
+    /// One that was made but never started: start that, rather than make another.
+    pub(crate) adopt: Option<ContainerId>,
+}
+
+/// Where in the spec a container is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Place {
+    Init(usize),
+    Regular(usize),
+}
+
+impl Place {
+    /// The container at this place.
+    pub(crate) fn of(self, pod: &Pod) -> Option<&Container> {
+        match self {
+            Self::Init(index) => spec::init_containers(pod).get(index),
+            Self::Regular(index) => spec::containers(pod).get(index),
+        }
+    }
+}
+
+/// Decides what to do.
+pub(crate) fn plan(inputs: Inputs<'_>) -> Plan {
+    if let Some(restart_all) = restart_all(inputs) {
+        return restart_all;
+    }
+    match sandbox::decide(inputs) {
+        sandbox::Decision::Recreate(replacement) => recreate(inputs, replacement),
+        sandbox::Decision::Keep { id, attempt } => adjust(inputs, id, attempt),
+    }
+}
+
+/// The newest instance of a container. By attempt first: clocks jump, attempts only grow.
+pub(crate) fn newest<'a>(status: &'a PodStatus, name: &str) -> Option<&'a ContainerStatus> {
+    status
+        .containers
+        .iter()
+        .filter(|container| &*container.name == name)
+        .max_by_key(|container| (container.attempt, container.created_at))
+}
+
+fn restart_all(Inputs { pod, status, .. }: Inputs<'_>) -> Option<Plan> {
+    let asks = |container: &Container| {
+        newest(status, &container.name).is_some_and(|newest| {
+            newest.state == ContainerState::Exited
+                && restart::matching_rule(container, newest.exit_code)
+                    == Some(RuleAction::RestartAllContainers)
+        })
+    };
+    let cause = spec::all_containers(pod).find(|container| asks(container))?;
+    // Who asked goes last: as long as it is there, the rest is still to be done.
+    let groups = [
+        (spec::containers(pod), false),
+        (spec::init_containers(pod), false),
+        (spec::containers(pod), true),
+        (spec::init_containers(pod), true),
+    ];
+    let remove = groups
+        .into_iter()
+        .flat_map(|(containers, asking)| containers.iter().filter(move |container| asks(container) == asking))
+        .flat_map(|container| {
+            status.containers.iter().filter(move |instance| *instance.name == *container.name)
+        })
+        .map(|instance| instance.id.clone())
+        .collect();
+    Some(Plan::RestartAll { cause: cause.name.as_str().into(), remove })
+}
+
+fn recreate(Inputs { pod, status, .. }: Inputs<'_>, replacement: Replacement) -> Plan {
+    let policy = RestartPolicy::of_pod(pod);
+    if policy == RestartPolicy::Never && replacement.attempt != 0 && !status.containers.is_empty() {
+        return Plan::EndPod;
+    }
+    let is_done = |container: &Container| {
+        RestartPolicy::effective(pod, container) == RestartPolicy::OnFailure
+            && newest(status, &container.name)
+                .is_some_and(|newest| newest.state == ContainerState::Exited && newest.exit_code == 0)
+    };
+    let regular = spec::containers(pod);
+    let to_start: Vec<usize> = (0..regular.len()).filter(|index| !is_done(&regular[*index])).collect();
+    let was_ever_made = |container: &Container| {
+        newest(status, &container.name).is_some_and(|newest| newest.state != ContainerState::Unknown)
+    };
+    if to_start.is_empty() && regular.iter().any(was_ever_made) {
+        return Plan::EndPod;
+    }
+    let place = |index| Start { place: Place::Regular(index), adopt: None };
+    let starts = if spec::init_containers(pod).is_empty() {
+        to_start.into_iter().map(place).collect()
+    } else {
+        vec![Start { place: Place::Init(0), adopt: None }]
+    };
+    Plan::Recreate { replacement, starts }
+}
+
+fn adjust(inputs: Inputs<'_>, sandbox: SandboxId, attempt: u32) -> Plan {
+    let Inputs { pod, status, .. } = inputs;
+    let Some(init::Decision { is_initialised, mut kills, mut starts }) = init::decide(inputs) else {
+        return Plan::EndPod;
+    };
+    if is_initialised {
+        let mut keeps = 0_usize;
+        let mut regular = Vec::new();
+        for (index, container) in spec::containers(pod).iter().enumerate() {
+            match decide_regular(inputs, container) {
+                Regular::Keep => keeps += 1,
+                Regular::Leave => {}
+                Regular::Start { adopt } => regular.push(Start { place: Place::Regular(index), adopt }),
+                Regular::Kill { kill, restart } => {
+                    kills.push(kill);
+                    if restart {
+                        regular.push(Start { place: Place::Regular(index), adopt: None });
+                    }
+                }
+            }
+        }
+        if keeps == 0 && regular.is_empty() {
+            return Plan::EndPod;
+        }
+        starts.extend(regular);
+    }
+    kills.extend(strays(inputs, &starts));
+    starts.retain(|start| {
+        let name = start.place.of(pod).map(|container| container.name.as_str());
+        start.adopt.as_ref().is_none_or(|id| !kills.iter().any(|kill| kill.id == *id)) && name.is_some()
+    });
+    debug_assert!(status.active_sandbox().is_some_and(|active| active.id == sandbox));
+    Plan::Adjust { sandbox, attempt, kills, starts }
+}
+
+enum Regular {
+    Keep,
+    Leave,
+    Start { adopt: Option<ContainerId> },
+    Kill { kill: Kill, restart: bool },
+}
+
+fn decide_regular(inputs: Inputs<'_>, container: &Container) -> Regular {
+    let Inputs { pod, status, verdicts, .. } = inputs;
+    let newest = newest(status, &container.name);
+    let Some(running) = newest.filter(|newest| newest.state == ContainerState::Running) else {
+        return if restart::should_start(pod, container, newest) {
+            Regular::Start { adopt: adoptable(inputs, container) }
+        } else {
+            Regular::Leave
+        };
+    };
+    let may_restart = RestartPolicy::effective(pod, container) != RestartPolicy::Never;
+    let failed_probe = |which: &str, reason| {
+        let tail = if may_restart { ", will be restarted" } else { "" };
+        let message = format!("Container {} failed {which} probe{tail}", container.name);
+        Regular::Kill { kill: kill(running, reason, message), restart: may_restart }
+    };
+    if is_changed(container, running) {
+        let kill = kill(running, KillReason::Changed, changed_message(container));
+        return Regular::Kill { kill, restart: true };
+    }
+    let verdict = verdicts.of(&running.id);
+    if verdict.liveness == Some(Verdict::Failure) {
+        return failed_probe("liveness", KillReason::LivenessProbe);
+    }
+    if verdict.startup == Some(Verdict::Failure) {
+        return failed_probe("startup", KillReason::StartupProbe);
+    }
+    Regular::Keep
+}
+
+/// A container that was made in the sandbox of today from the definition of today, and never started.
+fn adoptable(Inputs { status, .. }: Inputs<'_>, container: &Container) -> Option<ContainerId> {
+    let newest = newest(status, &container.name)?;
+    let is_ours = newest.state == ContainerState::Created
+        && newest.hash == Some(u64::from(container_hash(container)))
+        && status.active_sandbox().is_some_and(|active| active.id == newest.sandbox);
+    is_ours.then(|| newest.id.clone())
+}
+
+/// What must not go on beside what should: an older instance of a name, a name that is not in the spec, and, of a name
+/// that is about to start, whatever might still run.
+fn strays(Inputs { pod, status, .. }: Inputs<'_>, starts: &[Start]) -> Vec<Kill> {
+    let is_starting =
+        |name: &str| starts.iter().any(|start| start.place.of(pod).is_some_and(|own| own.name == name));
+    let is_wanted = |instance: &ContainerStatus| {
+        newest(status, &instance.name).is_some_and(|newest| newest.id == instance.id)
+            && (spec::all_containers(pod).any(|container| *container.name == *instance.name)
+                || is_ephemeral(pod, &instance.name))
+    };
+    let is_stray = |instance: &&ContainerStatus| match instance.state {
+        ContainerState::Running => !is_wanted(instance),
+        ContainerState::Unknown => is_starting(&instance.name),
+        ContainerState::Created | ContainerState::Exited => false,
+    };
+    status
+        .containers
+        .iter()
+        .filter(is_stray)
+        .map(|instance| {
+            let reason = if instance.state == ContainerState::Unknown {
+                KillReason::Unknown
+            } else {
+                KillReason::Stray
+            };
+            kill(instance, reason, format!("Stopping container {}", instance.name))
+        })
+        .collect()
+}
+
+fn is_ephemeral(pod: &Pod, name: &str) -> bool {
+    let ephemeral = pod.spec.as_ref().and_then(|spec| spec.ephemeral_containers.as_deref());
+    ephemeral.unwrap_or_default().iter().any(|container| container.name == name)
+}
+
+fn is_changed(container: &Container, running: &ContainerStatus) -> bool {
+    running.hash != Some(u64::from(container_hash(container)))
+}
+
+fn changed_message(container: &Container) -> String {
+    format!("Container {} definition changed, will be restarted", container.name)
+}
+
+fn kill(instance: &ContainerStatus, reason: KillReason, message: String) -> Kill {
+    Kill { id: instance.id.clone(), name: instance.name.clone(), reason, message }
+}

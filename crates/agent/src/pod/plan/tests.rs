@@ -1,0 +1,363 @@
+//! Every row of the rules, as tables.
+
+use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, Probe};
+use rubelet_model::SandboxState::{NotReady, Ready};
+
+use super::*;
+use crate::pod::testkit::Is::{Created, Exited, Running, Unknown};
+use crate::pod::testkit::{self, Is, instance, pod, sandbox};
+use crate::probe::OfContainer;
+
+const MAIN: [&str; 3] = ["c0", "c1", "c2"];
+const INIT: [&str; 3] = ["i0", "i1", "i2"];
+const SIDECARS: [&str; 3] = ["i0*", "i1*", "i2*"];
+
+/// A plan in a line: `end`, `create 1: c0 c1`, `kill c0; start c0`, `nothing`.
+fn told(pod: &Pod, plan: &Plan) -> String {
+    let names = |starts: &[Start]| {
+        let name = |start: &Start| {
+            let name = start.place.of(pod).map_or("?", |container| container.name.as_str());
+            format!("{name}{}", if start.adopt.is_some() { "(adopted)" } else { "" })
+        };
+        starts.iter().map(name).collect::<Vec<_>>().join(" ")
+    };
+    match plan {
+        Plan::EndPod => "end".to_owned(),
+        Plan::Recreate { replacement, starts } => {
+            let replaced = if replacement.replaces.is_some() { " replacing" } else { "" };
+            format!("create {}{replaced}: {}", replacement.attempt, names(starts))
+        }
+        Plan::RestartAll { cause, remove } => {
+            let remove: Vec<&str> = remove.iter().map(ContainerId::as_str).collect();
+            format!("restart all for {cause}: {}", remove.join(" "))
+        }
+        Plan::Adjust { kills, starts, .. } if kills.is_empty() && starts.is_empty() => "nothing".to_owned(),
+        Plan::Adjust { kills, starts, .. } => {
+            let mut parts = Vec::new();
+            if !kills.is_empty() {
+                let kills: Vec<&str> = kills.iter().map(|kill| kill.id.as_str()).collect();
+                parts.push(format!("kill {}", kills.join(" ")));
+            }
+            if !starts.is_empty() {
+                parts.push(format!("start {}", names(starts)));
+            }
+            parts.join("; ")
+        }
+    }
+}
+
+fn planned(pod: &Pod, status: &PodStatus, verdicts: &Verdicts) -> String {
+    told(pod, &plan(Inputs { pod, status, verdicts, network: PodNetwork::Addressed }))
+}
+
+type Containers<'a> = &'a [(&'a str, Is)];
+
+#[test]
+fn regular_containers() {
+    let all = |is| [("c0", is), ("c1", is), ("c2", is)];
+    let table: [(&str, &str, Containers<'_>, &str); 14] = [
+        ("all run", "Always", &all(Running), "nothing"),
+        ("two ended", "Always", &[("c0", Exited(0)), ("c1", Exited(111)), ("c2", Running)], "start c0 c1"),
+        ("two ended", "OnFailure", &[("c0", Exited(0)), ("c1", Exited(111)), ("c2", Running)], "start c1"),
+        ("two ended", "Never", &[("c0", Exited(0)), ("c1", Exited(111)), ("c2", Running)], "nothing"),
+        (
+            "one made",
+            "OnFailure",
+            &[("c0", Exited(0)), ("c1", Created), ("c2", Running)],
+            "start c1(adopted)",
+        ),
+        ("one made", "Never", &[("c0", Running), ("c1", Created), ("c2", Running)], "start c1(adopted)"),
+        ("one unknown", "Never", &[("c0", Running), ("c1", Unknown), ("c2", Running)], "kill c1-0; start c1"),
+        ("one missing", "Never", &[("c0", Running), ("c2", Running)], "start c1"),
+        ("all done", "Never", &all(Exited(0)), "end"),
+        ("all done", "OnFailure", &all(Exited(0)), "end"),
+        ("all done", "Always", &all(Exited(0)), "start c0 c1 c2"),
+        ("all failed", "Never", &all(Exited(1)), "end"),
+        ("all failed", "OnFailure", &all(Exited(1)), "start c0 c1 c2"),
+        ("none yet", "Never", &[], "start c0 c1 c2"),
+    ];
+    for (what, policy, containers, wanted) in table {
+        let pod = pod(policy, &[], &MAIN);
+        let got = planned(&pod, &testkit::status(Ready, containers), &Verdicts::default());
+        assert_eq!(got, wanted, "{what}, {policy}");
+    }
+}
+
+#[test]
+fn sandboxes() {
+    let all = |is| [("c0", is), ("c1", is), ("c2", is)];
+    let none = PodStatus::unknown_to_runtime("uid");
+    assert_eq!(planned(&pod("Always", &[], &MAIN), &none, &Verdicts::default()), "create 0: c0 c1 c2");
+    assert_eq!(planned(&pod("Never", &INIT, &MAIN), &none, &Verdicts::default()), "create 0: i0");
+    let table: [(&str, u32, Containers<'_>, &str); 8] = [
+        ("Always", 0, &all(Running), "create 1 replacing: c0 c1 c2"),
+        ("Always", 0, &all(Exited(0)), "create 1 replacing: c0 c1 c2"),
+        (
+            "OnFailure",
+            0,
+            &[("c0", Exited(1)), ("c1", Exited(0)), ("c2", Running)],
+            "create 1 replacing: c0 c2",
+        ),
+        ("Never", 1, &all(Exited(0)), "end"),
+        ("OnFailure", 1, &all(Exited(0)), "end"),
+        ("Never", 2, &[], "create 3 replacing: c0 c1 c2"),
+        ("Never", 0, &[("c0", Running)], "end"),
+        ("OnFailure", 0, &all(Unknown), "create 1 replacing: c0 c1 c2"),
+    ];
+    for (policy, attempt, containers, wanted) in table {
+        let pod = pod(policy, &[], &MAIN);
+        let mut status = testkit::status(NotReady, containers);
+        status.sandboxes = vec![sandbox(attempt, NotReady)];
+        assert_eq!(planned(&pod, &status, &Verdicts::default()), wanted, "{policy} {attempt} {containers:?}");
+    }
+}
+
+#[test]
+fn two_ready_sandboxes_are_one_too_many() {
+    let mut status = testkit::status(Ready, &[("c0", Running)]);
+    status.sandboxes = vec![sandbox(1, Ready), sandbox(0, Ready)];
+    assert_eq!(
+        planned(&pod("Always", &[], &["c0"]), &status, &Verdicts::default()),
+        "create 2 replacing: c0"
+    );
+}
+
+#[test]
+fn a_sandbox_without_an_address_is_replaced_where_pods_have_addresses() {
+    let mut pod = pod("Always", &[], &["c0"]);
+    let mut status = testkit::status(Ready, &[("c0", Running)]);
+    let verdicts = Verdicts::default();
+    let told_on = |pod: &Pod, status: &PodStatus, network| {
+        told(pod, &plan(Inputs { pod, status, verdicts: &verdicts, network }))
+    };
+    assert_eq!(told_on(&pod, &status, PodNetwork::Addressed), "nothing", "on the host's network");
+    pod.spec.as_mut().unwrap().host_network = None;
+    assert_eq!(told_on(&pod, &status, PodNetwork::Addressed), "create 1 replacing: c0");
+    assert_eq!(told_on(&pod, &status, PodNetwork::LoopbackOnly), "nothing");
+    status.sandboxes[0].ips = vec!["10.0.0.7".parse().unwrap()];
+    assert_eq!(told_on(&pod, &status, PodNetwork::Addressed), "nothing");
+}
+
+#[test]
+fn init_containers() {
+    let done = [("i0", Exited(0)), ("i1", Exited(0)), ("i2", Exited(0))];
+    let but_last = |is| [("i0", Exited(0)), ("i1", Exited(0)), ("i2", is)];
+    let table: [(&str, &str, Containers<'_>, &str); 15] = [
+        ("all done", "Always", &done, "start c0 c1 c2"),
+        ("none yet", "Always", &[], "start i0"),
+        ("the first done", "Always", &[("i0", Exited(0))], "start i1"),
+        ("the last runs", "Always", &but_last(Running), "nothing"),
+        ("the last failed", "Always", &but_last(Exited(1)), "start i2"),
+        ("the last failed", "OnFailure", &but_last(Exited(1)), "start i2"),
+        ("the last failed", "Never", &but_last(Exited(1)), "end"),
+        ("the last unknown", "Always", &but_last(Unknown), "kill i2-0; start i2"),
+        ("the last unknown", "OnFailure", &but_last(Unknown), "kill i2-0; start i2"),
+        ("the last unknown", "Never", &but_last(Unknown), "end"),
+        ("the last made", "Always", &but_last(Created), "start i2(adopted)"),
+        ("only the last known", "Always", &[("i2", Running)], "nothing"),
+        (
+            "containers run, init forgotten",
+            "Always",
+            &[("c0", Running), ("c1", Running), ("c2", Running)],
+            "nothing",
+        ),
+        (
+            "containers run, the last init failed long ago",
+            "Never",
+            &[("i2", Exited(1)), ("c0", Running), ("c1", Running), ("c2", Running)],
+            "nothing",
+        ),
+        (
+            "only dead containers: they may be of an older sandbox",
+            "Always",
+            &[("c0", Exited(1)), ("c1", Exited(1)), ("c2", Exited(1))],
+            "start i0",
+        ),
+    ];
+    for (what, policy, containers, wanted) in table {
+        let pod = pod(policy, &INIT, &MAIN);
+        let got = planned(&pod, &testkit::status(Ready, containers), &Verdicts::default());
+        assert_eq!(got, wanted, "{what}, {policy}");
+    }
+    let dead = testkit::status(NotReady, &done);
+    let got = planned(&pod("Always", &INIT, &MAIN), &dead, &Verdicts::default());
+    assert_eq!(got, "create 1 replacing: i0", "a new sandbox starts from the beginning");
+}
+
+#[test]
+fn an_init_container_out_of_memory_has_failed_whatever_its_code() {
+    let mut status = testkit::status(Ready, &[("i0", Exited(0))]);
+    status.containers[0].reason = "OOMKilled".into();
+    let got = planned(&pod("Always", &["i0"], &["c0"]), &status, &Verdicts::default());
+    assert_eq!(got, "start i0");
+}
+
+#[test]
+fn sidecars() {
+    let all = |is| [("i0", is), ("i1", is), ("i2", is)];
+    let running = all(Running);
+    let with_main = |is: Is| {
+        let mut containers = running.to_vec();
+        containers.extend(MAIN.map(|name| (name, is)));
+        containers
+    };
+    let table: [(&str, &str, Vec<(&str, Is)>, &str); 12] = [
+        ("none yet", "Always", vec![], "start i0"),
+        ("the first runs", "Always", vec![("i0", Running)], "start i1"),
+        ("two run", "Always", vec![("i0", Running), ("i1", Running)], "start i2"),
+        ("all run", "Always", running.to_vec(), "start c0 c1 c2"),
+        (
+            "first and last ended",
+            "Always",
+            vec![("i0", Exited(0)), ("i1", Running), ("i2", Exited(0))],
+            "start i0 i2",
+        ),
+        (
+            "first ended",
+            "Always",
+            vec![("i0", Exited(0)), ("i1", Running), ("i2", Running)],
+            "start i0 c0 c1 c2",
+        ),
+        (
+            "last ended badly",
+            "Never",
+            vec![("i0", Running), ("i1", Running), ("i2", Exited(137))],
+            "start i2",
+        ),
+        ("all well", "Always", with_main(Running), "nothing"),
+        ("all done", "Never", with_main(Exited(0)), "end"),
+        ("only the last known", "Always", vec![("i2", Running)], "start i0 i1 c0 c1 c2"),
+        ("one made", "Always", vec![("i0", Running), ("i1", Created)], "start i1(adopted)"),
+        ("one unknown", "Never", vec![("i0", Running), ("i1", Unknown)], "kill i1-0; start i1"),
+    ];
+    for (what, policy, containers, wanted) in table {
+        let pod = pod(policy, &SIDECARS, &MAIN);
+        let got = planned(&pod, &testkit::status(Ready, &containers), &Verdicts::default());
+        assert_eq!(got, wanted, "{what}, {policy}");
+    }
+    let mut containers = with_main(Running);
+    containers[2].1 = Exited(1);
+    let got =
+        planned(&pod("Never", &SIDECARS, &MAIN), &testkit::status(Ready, &containers), &Verdicts::default());
+    assert_eq!(got, "start i2", "a sidecar is kept beside running containers whatever the policy");
+}
+
+#[test]
+fn probes_of_sidecars() {
+    use Verdict::{Failure, Success};
+    let two = [("i0", Running), ("i1", Running)];
+    let three = [("i0", Running), ("i1", Running), ("i2", Running)];
+    let startup = |verdict| OfContainer { startup: verdict, ..OfContainer::default() };
+    let liveness = |verdict| OfContainer { liveness: verdict, startup: Some(Success), readiness: None };
+    // whose probe, its verdict, what runs → plan
+    let table: [(&str, usize, OfContainer, Containers<'_>, &str); 7] = [
+        ("started", 1, startup(Some(Success)), &two, "start i2"),
+        ("not yet told", 1, startup(None), &two, "nothing"),
+        ("alive", 1, liveness(Some(Success)), &two, "start i2"),
+        ("liveness unknown", 1, liveness(None), &two, "start i2"),
+        ("liveness failed", 2, liveness(Some(Failure)), &three, "kill i2-0; start i2 c0 c1 c2"),
+        ("startup failed", 2, startup(Some(Failure)), &three, "kill i2-0; start i2"),
+        ("startup failed in the middle", 1, startup(Some(Failure)), &two, "kill i1-0; start i1"),
+    ];
+    for (what, index, verdict, containers, wanted) in table {
+        let mut pod = pod("Always", &SIDECARS, &MAIN);
+        let sidecar = &mut pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[index];
+        sidecar.startup_probe = Some(Probe::default());
+        sidecar.liveness_probe = Some(Probe::default());
+        let verdicts = Verdicts::default().with(&format!("i{index}-0"), verdict);
+        assert_eq!(planned(&pod, &testkit::status(Ready, containers), &verdicts), wanted, "{what}");
+    }
+}
+
+#[test]
+fn probes_of_containers() {
+    use Verdict::Failure;
+    let liveness = OfContainer { liveness: Some(Failure), ..OfContainer::default() };
+    let startup = OfContainer { startup: Some(Failure), ..OfContainer::default() };
+    let table = [
+        ("Always", liveness, "kill c0-0; start c0", "Container c0 failed liveness probe, will be restarted"),
+        ("Never", liveness, "kill c0-0", "Container c0 failed liveness probe"),
+        ("OnFailure", startup, "kill c0-0; start c0", "Container c0 failed startup probe, will be restarted"),
+    ];
+    for (policy, verdict, wanted, message) in table {
+        let pod = pod(policy, &[], &["c0", "c1"]);
+        let status = testkit::status(Ready, &[("c0", Running), ("c1", Running)]);
+        let verdicts = Verdicts::default().with("c0-0", verdict);
+        let made =
+            plan(Inputs { pod: &pod, status: &status, verdicts: &verdicts, network: PodNetwork::Addressed });
+        assert_eq!(told(&pod, &made), wanted, "{policy}");
+        let Plan::Adjust { kills, .. } = made else { panic!("{made:?}") };
+        assert_eq!(kills[0].message, message);
+    }
+}
+
+#[test]
+fn a_changed_definition_replaces_a_container_whatever_the_policy() {
+    for policy in ["Always", "OnFailure", "Never"] {
+        let mut pod = pod(policy, &["i0*"], &["c0", "c1"]);
+        let status = testkit::status(Ready, &[("i0", Running), ("c0", Running), ("c1", Running)]);
+        let spec = pod.spec.as_mut().unwrap();
+        spec.containers[1].image = Some("image:2".to_owned());
+        assert_eq!(planned(&pod, &status, &Verdicts::default()), "kill c1-0; start c1", "{policy}");
+        let spec = pod.spec.as_mut().unwrap();
+        spec.init_containers.as_mut().unwrap()[0].image = Some("image:2".to_owned());
+        assert_eq!(planned(&pod, &status, &Verdicts::default()), "kill i0-0 c1-0; start i0 c1", "{policy}");
+    }
+}
+
+#[test]
+fn a_container_made_from_another_definition_is_not_adopted() {
+    let pod = pod("Always", &[], &["c0"]);
+    let mut status = testkit::status(Ready, &[("c0", Created)]);
+    status.containers[0].hash = Some(7);
+    assert_eq!(planned(&pod, &status, &Verdicts::default()), "start c0");
+    let mut status = testkit::status(Ready, &[("c0", Created)]);
+    status.containers[0].sandbox = "older".into();
+    assert_eq!(planned(&pod, &status, &Verdicts::default()), "start c0");
+}
+
+#[test]
+fn what_should_not_run_is_ended() {
+    let pod = pod("Always", &[], &["c0"]);
+    let mut status = testkit::status(Ready, &[("c0", Running), ("gone", Running)]);
+    assert_eq!(planned(&pod, &status, &Verdicts::default()), "kill gone-0", "not in the spec");
+    status.containers =
+        vec![instance("c0", 1, Running, "sandbox-0"), instance("c0", 0, Running, "sandbox-0")];
+    assert_eq!(planned(&pod, &status, &Verdicts::default()), "kill c0-0", "an older one of the name");
+    status.containers[0].state = ContainerState::Exited;
+    assert_eq!(
+        planned(&pod, &status, &Verdicts::default()),
+        "kill c0-0; start c0",
+        "never two of a name: the older one ends before another starts"
+    );
+}
+
+#[test]
+fn the_newest_is_the_highest_attempt_whatever_the_clock_says() {
+    let mut status = testkit::status(Ready, &[]);
+    let mut late = instance("c0", 3, Exited(1), "sandbox-0");
+    late.created_at = rubelet_model::UnixNanos(1);
+    status.containers = vec![instance("c0", 2, Running, "sandbox-0"), late];
+    assert_eq!(newest(&status, "c0").unwrap().attempt, 3);
+}
+
+#[test]
+fn a_rule_can_ask_for_a_fresh_start_of_all() {
+    let mut pod = pod("Never", &["i0"], &["c0", "c1"]);
+    let asking = &mut pod.spec.as_mut().unwrap().containers[0];
+    asking.restart_policy = Some("Never".to_owned());
+    asking.restart_policy_rules = Some(vec![ContainerRestartRule {
+        action: "RestartAllContainers".to_owned(),
+        exit_codes: Some(ContainerRestartRuleOnExitCodes {
+            operator: "In".to_owned(),
+            values: Some(vec![42]),
+        }),
+    }]);
+    let status = |code| testkit::status(Ready, &[("i0", Exited(0)), ("c0", Exited(code)), ("c1", Running)]);
+    assert_eq!(
+        planned(&pod, &status(42), &Verdicts::default()),
+        "restart all for c0: c1-0 i0-0 c0-0",
+        "who asked goes last"
+    );
+    assert_eq!(planned(&pod, &status(1), &Verdicts::default()), "nothing");
+}

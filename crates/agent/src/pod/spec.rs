@@ -1,0 +1,115 @@
+//! What the agent reads out of a pod, in words of its own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use rubelet_model::{PodRef, PodUid};
+
+/// When a container that ended is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RestartPolicy {
+    Always,
+    OnFailure,
+    Never,
+}
+
+impl RestartPolicy {
+    /// An unknown word is the default: validation has refused it long before.
+    fn read(word: Option<&str>) -> Self {
+        match word {
+            Some("OnFailure") => Self::OnFailure,
+            Some("Never") => Self::Never,
+            _ => Self::Always,
+        }
+    }
+
+    pub(crate) fn of_pod(pod: &Pod) -> Self {
+        Self::read(pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()))
+    }
+
+    /// The policy of a container of its own, if it has one.
+    pub(crate) fn of_container(container: &Container) -> Option<Self> {
+        container.restart_policy.as_deref().map(|word| Self::read(Some(word)))
+    }
+
+    /// The policy that holds for a container of a pod.
+    pub(crate) fn effective(pod: &Pod, container: &Container) -> Self {
+        Self::of_container(container).unwrap_or_else(|| Self::of_pod(pod))
+    }
+
+    /// Whether a process that ended with `exit_code` is started again.
+    pub(crate) fn restarts(self, exit_code: i32) -> bool {
+        match self {
+            Self::Always => true,
+            Self::OnFailure => exit_code != 0,
+            Self::Never => false,
+        }
+    }
+}
+
+pub(crate) fn uid(pod: &Pod) -> PodUid {
+    PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
+}
+
+pub(crate) fn namespace(pod: &Pod) -> &str {
+    pod.metadata.namespace.as_deref().unwrap_or("default")
+}
+
+pub(crate) fn name(pod: &Pod) -> &str {
+    pod.metadata.name.as_deref().unwrap_or_default()
+}
+
+pub(crate) fn pod_ref(pod: &Pod) -> PodRef {
+    PodRef::new(uid(pod), namespace(pod), name(pod))
+}
+
+/// What at most one static pod at a time may be called.
+pub(crate) fn full_name(pod: &Pod) -> Arc<str> {
+    format!("{}_{}", name(pod), namespace(pod)).into()
+}
+
+/// A pod as the kubelet writes it in messages: `name_namespace(uid)`.
+pub(crate) struct Described<'a>(pub(crate) &'a Pod);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}({})", name(self.0), namespace(self.0), uid(self.0))
+    }
+}
+
+pub(crate) fn containers(pod: &Pod) -> &[Container] {
+    pod.spec.as_ref().map_or(&[], |spec| &spec.containers)
+}
+
+pub(crate) fn init_containers(pod: &Pod) -> &[Container] {
+    pod.spec.as_ref().and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default()
+}
+
+/// Init containers and containers, in the order in which they start.
+pub(crate) fn all_containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    init_containers(pod).iter().chain(containers(pod))
+}
+
+/// An init container that stays: it starts in its turn and runs beside the containers.
+pub(crate) fn is_sidecar(init_container: &Container) -> bool {
+    RestartPolicy::of_container(init_container) == Some(RestartPolicy::Always)
+}
+
+pub(crate) fn uses_host_network(pod: &Pod) -> bool {
+    pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false)
+}
+
+pub(crate) fn is_being_deleted(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// A pod of which nothing is known but what the runtime tells: it can only be ended.
+pub(crate) fn orphan(found: &PodRef) -> Pod {
+    let mut pod = Pod::default();
+    pod.metadata.uid = Some(found.uid.to_string());
+    pod.metadata.namespace = Some(found.namespace.to_string());
+    pod.metadata.name = Some(found.name.to_string());
+    pod.spec = Some(PodSpec { termination_grace_period_seconds: Some(1), ..PodSpec::default() });
+    pod
+}

@@ -1,0 +1,104 @@
+//! Pods and statuses for tables, in few words.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use rubelet_model::{
+    ContainerState, ContainerStatus, PodRef, PodStatus, SandboxState, SandboxStatus, UnixNanos,
+};
+
+use super::hash::container_hash;
+
+pub(crate) const IMAGE: &str = "image:1";
+
+pub(crate) fn container(name: &str) -> Container {
+    Container { name: name.to_owned(), image: Some(IMAGE.to_owned()), ..Container::default() }
+}
+
+/// A pod on the host's network. Init containers whose names end in `*` are sidecars (the star is not part of the name).
+pub(crate) fn pod(policy: &str, init: &[&str], containers: &[&str]) -> Pod {
+    let init = init.iter().map(|name| match name.strip_suffix('*') {
+        Some(name) => Container { restart_policy: Some("Always".to_owned()), ..container(name) },
+        None => container(name),
+    });
+    let mut pod = Pod {
+        spec: Some(PodSpec {
+            restart_policy: Some(policy.to_owned()),
+            host_network: Some(true),
+            init_containers: Some(init.collect()),
+            containers: containers.iter().map(|name| container(name)).collect(),
+            termination_grace_period_seconds: Some(30),
+            ..PodSpec::default()
+        }),
+        ..Pod::default()
+    };
+    pod.metadata.name = Some("web".to_owned());
+    pod.metadata.namespace = Some("default".to_owned());
+    pod.metadata.uid = Some("uid".to_owned());
+    pod
+}
+
+/// How a container of a table is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Is {
+    Created,
+    Running,
+    Exited(i32),
+    Unknown,
+}
+
+/// An instance of a container, whose id is its name and attempt: `web-0`.
+pub(crate) fn instance(name: &str, attempt: u32, is: Is, sandbox: &str) -> ContainerStatus {
+    let (state, exit_code) = match is {
+        Is::Created => (ContainerState::Created, 0),
+        Is::Running => (ContainerState::Running, 0),
+        Is::Exited(code) => (ContainerState::Exited, code),
+        Is::Unknown => (ContainerState::Unknown, 0),
+    };
+    let reason = match is {
+        Is::Exited(0) => "Completed",
+        Is::Exited(_) => "Error",
+        _ => "",
+    };
+    ContainerStatus {
+        id: format!("{name}-{attempt}").into(),
+        name: name.into(),
+        sandbox: sandbox.into(),
+        attempt,
+        state,
+        created_at: UnixNanos(1_000_000_000 * (1 + i64::from(attempt))),
+        started_at: UnixNanos(1_000_000_000 * (2 + i64::from(attempt))),
+        finished_at: UnixNanos(if matches!(is, Is::Exited(_)) {
+            1_000_000_000 * (3 + i64::from(attempt))
+        } else {
+            0
+        }),
+        exit_code,
+        reason: reason.into(),
+        message: "".into(),
+        image: IMAGE.into(),
+        image_ref: "sha256:1".into(),
+        log_path: "".into(),
+        hash: Some(u64::from(container_hash(&container(name)))),
+        restart_count: attempt,
+    }
+}
+
+pub(crate) fn sandbox(attempt: u32, state: SandboxState) -> SandboxStatus {
+    SandboxStatus {
+        id: format!("sandbox-{attempt}").into(),
+        attempt,
+        state,
+        created_at: UnixNanos(i64::from(attempt) + 1),
+        ips: Vec::new(),
+        runtime_handler: "".into(),
+    }
+}
+
+/// A status with one sandbox, number 0, and first instances in it.
+pub(crate) fn status(state: SandboxState, containers: &[(&str, Is)]) -> PodStatus {
+    PodStatus {
+        pod: PodRef::new("uid", "default", "web"),
+        ips: Vec::new(),
+        sandboxes: vec![sandbox(0, state)],
+        containers: containers.iter().map(|(name, is)| instance(name, 0, *is, "sandbox-0")).collect(),
+    }
+}

@@ -1,0 +1,99 @@
+//! The runtime over CRI.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use rubelet_cri::{RuntimeClient, v1};
+use rubelet_model::{ContainerId, SandboxId};
+
+use super::{CallError, ImageStore, Runtime};
+
+/// A runtime over a CRI client. Give it a client of its own, so that what the PLEG asks never waits for it.
+#[derive(Clone, Debug)]
+pub struct CriRuntime {
+    client: RuntimeClient,
+}
+
+impl CriRuntime {
+    /// The runtime of this client.
+    #[must_use]
+    pub fn new(client: RuntimeClient) -> Self {
+        Self { client }
+    }
+}
+
+impl Runtime for CriRuntime {
+    async fn run_sandbox(&self, config: v1::PodSandboxConfig, handler: &str) -> Result<SandboxId, CallError> {
+        Ok(self.client.run_pod_sandbox(config, handler).await?)
+    }
+
+    async fn sandbox_ips(&self, id: &SandboxId) -> Result<Vec<IpAddr>, CallError> {
+        Ok(self.client.sandbox_status(id).await?.map(|status| status.ips).unwrap_or_default())
+    }
+
+    async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {
+        gone_is_fine(self.client.stop_pod_sandbox(id).await)
+    }
+
+    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {
+        gone_is_fine(self.client.remove_pod_sandbox(id).await)
+    }
+
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: v1::ContainerConfig,
+        sandbox_config: v1::PodSandboxConfig,
+    ) -> Result<ContainerId, CallError> {
+        Ok(self.client.create_container(sandbox, config, sandbox_config).await?)
+    }
+
+    async fn start_container(&self, id: &ContainerId) -> Result<(), CallError> {
+        Ok(self.client.start_container(id).await?)
+    }
+
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CallError> {
+        gone_is_fine(self.client.stop_container(id, grace).await)
+    }
+
+    async fn remove_container(&self, id: &ContainerId) -> Result<(), CallError> {
+        gone_is_fine(self.client.remove_container(id).await)
+    }
+
+    async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<v1::ExecSyncResponse, CallError> {
+        Ok(self.client.exec_sync(id, command, Duration::ZERO).await?)
+    }
+
+    async fn reopen_log(&self, id: &ContainerId) -> Result<(), CallError> {
+        Ok(self.client.reopen_container_log(id).await?)
+    }
+}
+
+impl ImageStore for CriRuntime {
+    async fn image(&self, name: &str) -> Result<Option<v1::Image>, CallError> {
+        Ok(self.client.images().image_status(spec(name)).await?)
+    }
+
+    async fn pull(&self, name: &str, sandbox_config: v1::PodSandboxConfig) -> Result<String, CallError> {
+        Ok(self.client.images().pull_image(spec(name), None, Some(sandbox_config)).await?)
+    }
+
+    async fn images(&self) -> Result<Vec<v1::Image>, CallError> {
+        Ok(self.client.images().list_images(None).await?)
+    }
+
+    async fn remove_image(&self, id: &str) -> Result<(), CallError> {
+        gone_is_fine(self.client.images().remove_image(spec(id)).await)
+    }
+}
+
+fn spec(image: &str) -> v1::ImageSpec {
+    v1::ImageSpec { image: image.to_owned(), ..v1::ImageSpec::default() }
+}
+
+fn gone_is_fine(answer: Result<(), rubelet_cri::Error>) -> Result<(), CallError> {
+    match answer {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        Err(_) | Ok(()) => Ok(()),
+    }
+}

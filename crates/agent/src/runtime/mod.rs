@@ -1,0 +1,135 @@
+//! What the agent needs of a container runtime, as two narrow traits, and both over CRI.
+//!
+//! Only actions are here: how things are is read from the PLEG's cache, never asked for by whoever acts.
+
+mod cri;
+
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rubelet_cri::v1;
+use rubelet_model::{ContainerId, SandboxId};
+
+pub use cri::CriRuntime;
+
+/// Acts on sandboxes and containers. What is gone already is no error to stop or remove.
+pub trait Runtime: Send + Sync + 'static {
+    /// Makes a sandbox and starts it.
+    fn run_sandbox(
+        &self,
+        config: v1::PodSandboxConfig,
+        handler: &str,
+    ) -> impl Future<Output = Result<SandboxId, CallError>> + Send;
+
+    /// The addresses of a sandbox that was just made.
+    fn sandbox_ips(&self, id: &SandboxId) -> impl Future<Output = Result<Vec<IpAddr>, CallError>> + Send;
+
+    /// Stops a sandbox and everything in it.
+    fn stop_sandbox(&self, id: &SandboxId) -> impl Future<Output = Result<(), CallError>> + Send;
+
+    /// Removes a sandbox.
+    fn remove_sandbox(&self, id: &SandboxId) -> impl Future<Output = Result<(), CallError>> + Send;
+
+    /// Makes a container in a sandbox.
+    fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: v1::ContainerConfig,
+        sandbox_config: v1::PodSandboxConfig,
+    ) -> impl Future<Output = Result<ContainerId, CallError>> + Send;
+
+    /// Starts a container.
+    fn start_container(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;
+
+    /// Stops a container, after `grace` by force.
+    fn stop_container(
+        &self,
+        id: &ContainerId,
+        grace: Duration,
+    ) -> impl Future<Output = Result<(), CallError>> + Send;
+
+    /// Removes a container.
+    fn remove_container(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;
+
+    /// Runs a command in a container, for as long as it takes.
+    fn exec(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+    ) -> impl Future<Output = Result<v1::ExecSyncResponse, CallError>> + Send;
+
+    /// Has the runtime open the log of a container anew.
+    fn reopen_log(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;
+}
+
+/// Keeps images.
+pub trait ImageStore: Send + Sync + 'static {
+    /// An image, if it is there.
+    fn image(&self, name: &str) -> impl Future<Output = Result<Option<v1::Image>, CallError>> + Send;
+
+    /// Fetches an image and gives the reference by which the runtime knows it.
+    fn pull(
+        &self,
+        name: &str,
+        sandbox_config: v1::PodSandboxConfig,
+    ) -> impl Future<Output = Result<String, CallError>> + Send;
+
+    /// Every image.
+    fn images(&self) -> impl Future<Output = Result<Vec<v1::Image>, CallError>> + Send;
+
+    /// Removes an image.
+    fn remove_image(&self, id: &str) -> impl Future<Output = Result<(), CallError>> + Send;
+}
+
+/// What kind of failure it was, as far as the agent acts on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallFailure {
+    /// Nobody answers. Waiting for the runtime to come back is all there is to do.
+    Unavailable,
+    /// The runtime does not know the thing.
+    NotFound,
+    /// No answer in time: it may have happened, or may happen yet.
+    Timeout,
+    /// The runtime refused, or failed.
+    Refused,
+}
+
+/// A call that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct CallError {
+    /// What kind of failure.
+    pub failure: CallFailure,
+    /// What the runtime said, for people.
+    pub message: Arc<str>,
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<rubelet_cri::Error> for CallError {
+    fn from(error: rubelet_cri::Error) -> Self {
+        let failure = if error.is_not_found() {
+            CallFailure::NotFound
+        } else if error.is_timeout() {
+            CallFailure::Timeout
+        } else if error.is_unavailable() {
+            CallFailure::Unavailable
+        } else {
+            CallFailure::Refused
+        };
+        // The runtime's own words, where it answered: they are what people search for.
+        let message = match failure {
+            CallFailure::Refused | CallFailure::NotFound if !error.detail().is_empty() => {
+                Arc::from(error.detail())
+            }
+            _ => error.to_string().into(),
+        };
+        Self { failure, message }
+    }
+}

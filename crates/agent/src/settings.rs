@@ -1,0 +1,65 @@
+//! How an agent behaves on its node.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::downward::NodeFacts;
+use crate::pod::{Growth, HostDns, PodNetwork};
+use crate::volumes::DataDirectory;
+
+/// How an agent behaves on its node. The defaults are the kubelet's where it has one.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the node is called.
+    pub node_name: String,
+    /// Where the agent keeps what belongs to pods.
+    pub data: DataDirectory,
+    /// Where the logs of pods are.
+    pub logs: PathBuf,
+    /// What the runtime calls itself: it stands before the id of every container.
+    pub runtime_name: String,
+    /// What the network of pods is like.
+    pub network: PodNetwork,
+    /// How the host resolves names.
+    pub host_dns: HostDns,
+    /// The host's `/etc/hosts`.
+    pub host_hosts: String,
+    /// What this node tells its pods.
+    pub node: NodeFacts,
+    /// Whether the machine has one hierarchy of control groups, the second version.
+    pub unified_cgroups: bool,
+    /// How long a crashing container, or an image that cannot be had, waits.
+    pub backoff: Growth,
+    /// How often a pod is looked at although nothing happened to it.
+    pub resync: Duration,
+    /// How long to wait after something failed that no event will repair.
+    pub retry: Duration,
+    /// How many dead instances of a container are kept, for their logs and exit codes.
+    pub dead_instances: usize,
+    /// How many images are fetched at the same time.
+    pub parallel_pulls: usize,
+}
+
+impl Settings {
+    /// The defaults, for a node of this name that keeps everything below `data`.
+    #[must_use]
+    pub fn new(node_name: impl Into<String>, data: impl Into<PathBuf>) -> Self {
+        let data = data.into();
+        Self {
+            node_name: node_name.into(),
+            logs: PathBuf::from("/var/log/pods"),
+            data: DataDirectory::new(data),
+            runtime_name: "cri".to_owned(),
+            network: PodNetwork::Addressed,
+            host_dns: HostDns::default(),
+            host_hosts: String::new(),
+            node: NodeFacts::default(),
+            unified_cgroups: true,
+            backoff: Growth::default(),
+            resync: Duration::from_secs(60),
+            retry: Duration::from_secs(10),
+            dead_instances: 1,
+            parallel_pulls: 1,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! From the sources to the sync loop: sets in, differences out.
+//!
+//! Sources never wait (see [`Inbox`]); only the feed waits for the sync loop.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+
+use super::inbox::{Inbox, News};
+use super::{SourceId, SourceSet};
+use crate::manifest::{Issue, Objects, Problem, Severity};
+use crate::merge::{Delta, Merge};
+
+/// How many updates may wait for the sync loop.
+pub const UPDATES_IN_FLIGHT: usize = 64;
+
+/// What the sync loop hears from the sources. For one set, in this order: objects, problems, pods.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SourceUpdate {
+    /// The config maps and secrets of a source are now these. Sent only when they changed: the pods of that source
+    /// should look at them again.
+    Objects {
+        /// Whose.
+        source: SourceId,
+        /// All of them.
+        objects: Arc<Objects>,
+    },
+    /// What is wrong with a source is now this, and nothing else. Sent only when it changed.
+    Problems {
+        /// Whose.
+        source: SourceId,
+        /// All of them.
+        problems: Vec<Problem>,
+    },
+    /// Pods changed. Whoever handled the last of a set should mark its source as [delivered](crate::merge::SourcesReady).
+    Pods(Delta),
+}
+
+/// The task between the inbox and the sync loop. It alone owns the [`Merge`].
+#[derive(Debug)]
+pub struct Feed {
+    inbox: Inbox,
+    updates: mpsc::Sender<SourceUpdate>,
+    merge: Merge,
+    told: BTreeMap<SourceId, Told>,
+}
+
+/// What the sync loop was last told of a source, apart from its pods.
+#[derive(Debug, Default)]
+struct Told {
+    objects: Arc<Objects>,
+    problems: Vec<Problem>,
+}
+
+impl Feed {
+    /// A feed from `inbox`, and the receiving end for the sync loop.
+    #[must_use]
+    pub fn new(inbox: Inbox) -> (Self, mpsc::Receiver<SourceUpdate>) {
+        let (updates, receiver) = mpsc::channel(UPDATES_IN_FLIGHT);
+        (Self { inbox, updates, merge: Merge::default(), told: BTreeMap::new() }, receiver)
+    }
+
+    /// Runs until the sync loop has gone. `wall_clock` is asked for the moment a pod is first seen.
+    pub async fn run(mut self, wall_clock: impl Fn() -> Timestamp + Send) {
+        loop {
+            let (source, news) = self.inbox.next().await;
+            let updates = match news {
+                News::Set(set) => self.updates_of(source, set, wall_clock()),
+                News::CannotTell(problems) => self.problems_of(source, problems).into_iter().collect(),
+            };
+            for update in updates {
+                if self.updates.send(update).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn updates_of(&mut self, source: SourceId, set: SourceSet, now: Timestamp) -> Vec<SourceUpdate> {
+        let merged = self.merge.apply(&source, &set.pods, now);
+        let refused = merged.refused.into_iter();
+        let duplicates = refused.map(|refused| {
+            Problem::error(&*source.place, Issue::Duplicate).about(format!("Pod {}", refused.pod))
+        });
+        let problems: Vec<Problem> = set.problems.into_iter().chain(duplicates).collect();
+
+        let mut updates = Vec::new();
+        let told = self.told.entry(source.clone()).or_default();
+        if told.objects != set.objects {
+            told.objects = Arc::clone(&set.objects);
+            updates.push(SourceUpdate::Objects { source: source.clone(), objects: set.objects });
+        }
+        updates.extend(self.problems_of(source, problems));
+        updates.extend(merged.deltas.into_iter().map(SourceUpdate::Pods));
+        updates
+    }
+
+    /// Logs what is newly wrong: here, and nowhere else.
+    fn problems_of(&mut self, source: SourceId, problems: Vec<Problem>) -> Option<SourceUpdate> {
+        let told = self.told.entry(source.clone()).or_default();
+        if told.problems == problems {
+            return None;
+        }
+        for problem in problems.iter().filter(|problem| !told.problems.contains(problem)) {
+            match problem.severity {
+                Severity::Error => tracing::error!(source = %source.kind, "{problem}"),
+                Severity::Warning => tracing::warn!(source = %source.kind, "{problem}"),
+            }
+        }
+        told.problems.clone_from(&problems);
+        Some(SourceUpdate::Problems { source, problems })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Pods from a file, or from the files of a folder.
+//!
+//! The kernel's events say when to look; a slow poll looks in any case, for file systems that have no events. A look reads
+//! only files that changed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::files::{CannotList, Files, Scanned};
+use super::hints::{Hints, Watch};
+use super::last_good::LastGood;
+use super::off_thread::off_thread;
+use super::{POLL_PERIOD, SetSender, Source, SourceId, SourceKind};
+use crate::manifest::Problem;
+
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+/// A file, or a folder of files.
+#[derive(Clone, Debug)]
+pub struct FileSource {
+    path: PathBuf,
+    node_name: String,
+    poll_period: Duration,
+    kept_in: Option<PathBuf>,
+}
+
+impl FileSource {
+    /// The file or folder at `path`, for the node `node_name`. The path should be absolute: it is part of the pods' UIDs.
+    pub fn new(path: impl Into<PathBuf>, node_name: impl Into<String>) -> Self {
+        // Without a trailing slash, which would make other paths of the same files.
+        let path: PathBuf = path.into().components().collect();
+        Self { path, node_name: node_name.into(), poll_period: POLL_PERIOD, kept_in: None }
+    }
+
+    /// Keeps the last good text of each manifest below this folder, so that a manifest that is spoilt does no harm to its
+    /// pod even if the agent is restarted.
+    #[must_use]
+    pub fn keep_last_good(self, folder: impl Into<PathBuf>) -> Self {
+        Self { kept_in: Some(folder.into()), ..self }
+    }
+
+    /// Looks this often when nothing is heard.
+    #[must_use]
+    pub fn poll_period(self, poll_period: Duration) -> Self {
+        Self { poll_period, ..self }
+    }
+}
+
+impl Source for FileSource {
+    fn id(&self) -> SourceId {
+        SourceId::new(SourceKind::File, self.path.to_string_lossy())
+    }
+
+    async fn run(self, sets: SetSender) {
+        let hints = Hints::default();
+        let id = self.id();
+        let kept = self.kept_in.as_ref().map(|folder| LastGood::new(folder, &id.place));
+        let mut files = Files::new(self.path.clone(), self.node_name.clone(), kept);
+        let mut watch = Watching::new(self.path.clone(), hints.clone(), self.poll_period);
+        let mut due = hints.take(Instant::now());
+        loop {
+            // Watch before looking: what changes after the look is then heard.
+            watch.ensure(due.watch_ended);
+            let outcome;
+            (files, outcome) = off_thread(move || {
+                let outcome = files.scan(&due.writing);
+                (files, outcome)
+            })
+            .await;
+            match outcome {
+                Ok(scanned) => {
+                    sets.send(files.set());
+                    if scanned == Scanned::InMotion {
+                        hints.look_again(Instant::now());
+                    }
+                }
+                Err(CannotList(issue)) => {
+                    let mut problems = files.problems();
+                    problems.push(Problem::error(&*id.place, issue));
+                    sets.cannot_tell(problems);
+                }
+            }
+            due = tokio::select! {
+                due = hints.due() => due,
+                () = tokio::time::sleep(watch.patience()) => hints.take(Instant::now()),
+            };
+        }
+    }
+}
+
+/// The watch, or the next try to have one.
+struct Watching {
+    path: PathBuf,
+    hints: Hints,
+    poll_period: Duration,
+    watch: Option<Watch>,
+    retry: Duration,
+    retry_at: Instant,
+}
+
+impl Watching {
+    fn new(path: PathBuf, hints: Hints, poll_period: Duration) -> Self {
+        Self { path, hints, poll_period, watch: None, retry: FIRST_RETRY, retry_at: Instant::now() }
+    }
+
+    /// Makes sure that the right folder is watched, if it is time to try.
+    fn ensure(&mut self, ended: bool) {
+        if ended || self.watch.as_ref().is_some_and(|watch| watch.is_stale(&self.path)) {
+            self.watch = None;
+        }
+        if self.watch.is_some() || Instant::now() < self.retry_at {
+            return;
+        }
+        match Watch::start(&self.path, &self.hints) {
+            Ok(watch) => {
+                self.watch = Some(watch);
+                self.retry = FIRST_RETRY;
+            }
+            Err(error) => {
+                // Polling goes on, so this is not a problem of the source: pods only start later.
+                tracing::debug!(path = %self.path.display(), %error, "no events for these files, polling");
+                self.retry_at = Instant::now() + self.retry;
+                self.retry = (self.retry * 2).min(self.poll_period);
+            }
+        }
+    }
+
+    /// How long to wait for events before looking in any case.
+    fn patience(&self) -> Duration {
+        match self.watch {
+            Some(_) => self.poll_period,
+            None => self.retry_at.saturating_duration_since(Instant::now()).min(self.poll_period),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

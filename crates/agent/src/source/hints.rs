@@ -1,0 +1,193 @@
+//! What the kernel says about the files: never what is in them, only when it is time to look.
+//!
+//! A file that is being written is left alone until its writer closes it; if that is never heard (a writer that keeps it
+//! open, a file system without events), until it was quiet for a while.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How long a file must be quiet before it is read although nobody said that it is complete.
+pub(super) const QUIET: Duration = Duration::from_millis(300);
+
+/// Shared between the thread that hears the kernel and the task that looks at files.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hints(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+/// Bounded by the number of files.
+#[derive(Debug, Default)]
+struct State {
+    is_due: bool,
+    /// The watched folder is gone, or events were lost.
+    watch_ended: bool,
+    writing: BTreeMap<PathBuf, Instant>,
+    again_at: Option<Instant>,
+}
+
+/// Why a look is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    /// Files to leave alone.
+    pub(super) writing: BTreeSet<PathBuf>,
+    /// The watch must be made anew.
+    pub(super) watch_ended: bool,
+}
+
+impl Hints {
+    /// Takes an event of the kernel.
+    pub(super) fn note(&self, event: &Event, now: Instant) {
+        let mut state = self.0.state.lock();
+        match event.kind {
+            // Their names tell which file it is about, and dot-files are not ours.
+            EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Any) => {
+                for path in event.paths.iter().filter(|path| is_visible(path)) {
+                    state.writing.insert(path.clone(), now);
+                }
+            }
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => {
+                for path in &event.paths {
+                    state.writing.remove(path);
+                }
+                state.is_due = state.is_due || event.paths.iter().any(|path| is_visible(path));
+            }
+            // Of dot-files, too: visible names may lead through them.
+            EventKind::Modify(ModifyKind::Name(_)) => {
+                for path in &event.paths {
+                    state.writing.remove(path);
+                }
+                state.is_due = true;
+            }
+            EventKind::Modify(ModifyKind::Metadata(_)) => state.is_due = true,
+            EventKind::Any | EventKind::Other | EventKind::Access(_) | EventKind::Modify(_) => {}
+        }
+        if event.need_rescan() {
+            state.is_due = true;
+            state.watch_ended = true;
+        }
+        drop(state);
+        self.0.changed.notify_one();
+    }
+
+    fn watch_failed(&self) {
+        self.0.state.lock().watch_ended = true;
+        self.0.changed.notify_one();
+    }
+
+    /// A look is due after a quiet moment.
+    pub(super) fn look_again(&self, now: Instant) {
+        self.0.state.lock().again_at = Some(now + QUIET);
+        self.0.changed.notify_one();
+    }
+
+    /// A look is made now, whatever was heard.
+    pub(super) fn take(&self, now: Instant) -> Due {
+        self.0.state.lock().take(now)
+    }
+
+    /// Waits until a look is due. Safe to cancel.
+    pub(super) async fn due(&self) -> Due {
+        loop {
+            let changed = self.0.changed.notified();
+            let until = match self.0.state.lock().take_due(Instant::now()) {
+                Ok(due) => return due,
+                Err(until) => until,
+            };
+            match until {
+                Some(until) => {
+                    tokio::select! { () = changed => {}, () = tokio::time::sleep_until(until) => {} }
+                }
+                None => changed.await,
+            }
+        }
+    }
+}
+
+impl State {
+    /// What is due now, or when to ask again.
+    fn take_due(&mut self, now: Instant) -> Result<Due, Option<Instant>> {
+        let next = self.writing.values().map(|since| *since + QUIET).chain(self.again_at).min();
+        if self.is_due || self.watch_ended || next.is_some_and(|next| next <= now) {
+            return Ok(self.take(now));
+        }
+        Err(next)
+    }
+
+    fn take(&mut self, now: Instant) -> Due {
+        self.is_due = false;
+        self.again_at = None;
+        self.writing.retain(|_, since| *since + QUIET > now);
+        Due {
+            writing: self.writing.keys().cloned().collect(),
+            watch_ended: std::mem::take(&mut self.watch_ended),
+        }
+    }
+}
+
+fn is_visible(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.'))
+}
+
+/// Hears the kernel as long as it lives.
+#[derive(Debug)]
+pub(super) struct Watch {
+    _watcher: RecommendedWatcher,
+    folder: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl Watch {
+    /// Starts to hear about the files of `root`, or about the file `root`. For a file, and for what is not there yet, the
+    /// folder above is watched: most programs replace a file instead of changing it.
+    pub(super) fn start(root: &Path, hints: &Hints) -> notify::Result<Self> {
+        let folder = folder_to_watch(root);
+        // Read before watching: if another folder takes its place meanwhile, the watch is found to be stale.
+        let identity = identity(&folder);
+        let (hints, root, watched) = (hints.clone(), root.to_path_buf(), folder.clone());
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| match event {
+            Ok(event) => {
+                let moves =
+                    matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)));
+                if moves && event.paths.contains(&watched) {
+                    hints.watch_failed();
+                }
+                if root == watched || event.need_rescan() || event.paths.contains(&root) {
+                    hints.note(&event, Instant::now());
+                }
+            }
+            Err(_) => hints.watch_failed(),
+        })?;
+        watcher.watch(&folder, RecursiveMode::NonRecursive)?;
+        Ok(Self { _watcher: watcher, folder, identity })
+    }
+
+    /// Whether another folder is now in the place of the one that is watched.
+    pub(super) fn is_stale(&self, root: &Path) -> bool {
+        folder_to_watch(root) != self.folder || identity(&self.folder) != self.identity
+    }
+}
+
+fn folder_to_watch(root: &Path) -> PathBuf {
+    if root.is_dir() { root.to_path_buf() } else { root.parent().unwrap_or(Path::new("/")).to_path_buf() }
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    fs::metadata(folder).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests;

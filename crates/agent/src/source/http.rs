@@ -1,0 +1,281 @@
+//! Pods from a URL, asked again and again. A server that knows `ETag` or `Last-Modified` is asked only for changes.
+//!
+//! A server that does not answer, or answers with something that cannot be used, changes nothing. To have no pods, serve
+//! an empty list.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{
+    ETAG, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
+};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
+use thiserror::Error;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::last_good::LastGood;
+use super::off_thread::off_thread;
+use super::{POLL_PERIOD, SetSender, Source, SourceId, SourceKind, SourceSet};
+use crate::manifest::{Issue, LARGEST_MANIFEST, Manifest, Origin, Problem, load};
+
+/// How long one question may take, with its answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const MOST_REDIRECTS: usize = 10;
+
+/// A URL that serves a manifest.
+#[derive(Clone, Debug)]
+pub struct HttpSource {
+    url: Url,
+    node_name: String,
+    header_file: Option<PathBuf>,
+    poll_period: Duration,
+    kept_in: Option<PathBuf>,
+    client: Client,
+}
+
+/// Why there is no such source.
+#[derive(Debug, Error)]
+pub enum HttpSourceError {
+    /// It is not a URL.
+    #[error("{0:?} is not a URL: {1}")]
+    NotAUrl(String, String),
+    /// It is not one of the Web.
+    #[error("{0}: the URL of manifests must begin with http:// or https://")]
+    Scheme(Url),
+    /// TLS cannot be had, which nearly always means that the system has no root certificates.
+    #[error(
+        "cannot make an HTTPS client: {0}; are the system's root certificates installed (ca-certificates)?"
+    )]
+    Client(#[source] reqwest::Error),
+}
+
+impl HttpSource {
+    /// The manifest at `url`, for the node `node_name`.
+    ///
+    /// # Errors
+    /// If it can never work.
+    pub fn new(url: &str, node_name: impl Into<String>) -> Result<Self, HttpSourceError> {
+        let parsed =
+            Url::parse(url).map_err(|error| HttpSourceError::NotAUrl(url.to_owned(), error.to_string()))?;
+        if !matches!(parsed.scheme(), "http" | "https") {
+            return Err(HttpSourceError::Scheme(parsed));
+        }
+        // Somebody may already have chosen a provider for this process, and then it is theirs.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .timeout(TIMEOUT)
+            .redirect(redirect::Policy::custom(stay_on_the_server))
+            .user_agent(concat!("rubelet/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(HttpSourceError::Client)?;
+        Ok(Self {
+            url: parsed,
+            node_name: node_name.into(),
+            header_file: None,
+            poll_period: POLL_PERIOD,
+            kept_in: None,
+            client,
+        })
+    }
+
+    /// Sends the headers in this file along, one `Name: value` a line. It is read again for each question, so that
+    /// credentials can be exchanged.
+    #[must_use]
+    pub fn header_file(self, path: impl Into<PathBuf>) -> Self {
+        Self { header_file: Some(path.into()), ..self }
+    }
+
+    /// Keeps the last good answer below this folder, so that pods also start while the server is away.
+    #[must_use]
+    pub fn keep_last_good(self, folder: impl Into<PathBuf>) -> Self {
+        Self { kept_in: Some(folder.into()), ..self }
+    }
+
+    /// Asks this often.
+    #[must_use]
+    pub fn poll_period(self, poll_period: Duration) -> Self {
+        Self { poll_period, ..self }
+    }
+
+    async fn ask(&self, since: &Validators) -> Result<Answer, Issue> {
+        let mut headers = since.conditions();
+        if let Some(path) = &self.header_file {
+            let text = tokio::fs::read_to_string(path)
+                .await
+                .map_err(|error| Issue::Unreadable(format!("the header file {}: {error}", path.display())))?;
+            headers.extend(parse_headers(&text)?);
+        }
+        let answer = self
+            .client
+            .get(self.url.clone())
+            .headers(headers)
+            .send()
+            .await
+            .map_err(|error| unanswered(&error))?;
+        match answer.status() {
+            StatusCode::NOT_MODIFIED => Ok(Answer::NotModified),
+            StatusCode::OK => {
+                let validators = Validators::of(answer.headers());
+                Ok(Answer::Changed(validators, body(answer).await?))
+            }
+            status => Err(Issue::Refused(format!("{status}"))),
+        }
+    }
+}
+
+impl Source for HttpSource {
+    fn id(&self) -> SourceId {
+        SourceId::new(SourceKind::Http, self.url.as_str())
+    }
+
+    async fn run(self, sets: SetSender) {
+        let source = self.clone();
+        let mut known = off_thread(move || Known::recall(&source)).await;
+        let mut ticks = tokio::time::interval_at(Instant::now(), self.poll_period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            match self.ask(&known.validators).await {
+                Ok(Answer::NotModified) => known.tell(&sets),
+                Ok(Answer::Changed(validators, text)) => {
+                    known = off_thread(move || known.taking(validators, &text)).await;
+                    known.tell(&sets);
+                }
+                Err(issue) => known.tell_without_answer(issue, &sets),
+            }
+        }
+    }
+}
+
+enum Answer {
+    NotModified,
+    Changed(Validators, Vec<u8>),
+}
+
+/// What the server said last.
+struct Known {
+    origin: Origin,
+    kept: Option<LastGood>,
+    validators: Validators,
+    /// The last answer that could be used.
+    good: Option<Manifest>,
+    /// What is wrong with the last answer.
+    problems: Vec<Problem>,
+}
+
+impl Known {
+    /// What it said before the agent was started.
+    fn recall(source: &HttpSource) -> Self {
+        let place = source.url.to_string();
+        let kept = source.kept_in.as_ref().map(|folder| LastGood::new(folder, &place));
+        let origin = Origin { source: SourceKind::Http, place, node_name: source.node_name.clone() };
+        let text = kept.as_ref().and_then(|kept| kept.recall(&origin.place));
+        let good = text.and_then(|text| load(&text, &origin).ok());
+        Self { origin, kept, validators: Validators::default(), good, problems: Vec::new() }
+    }
+
+    fn taking(mut self, validators: Validators, text: &[u8]) -> Self {
+        self.validators = validators;
+        match load(text, &self.origin) {
+            Ok(mut manifest) => {
+                self.problems = std::mem::take(&mut manifest.warnings);
+                self.good = Some(manifest);
+                self.kept.iter().for_each(|kept| kept.keep(&self.origin.place, text));
+            }
+            Err(problems) => self.problems = problems,
+        }
+        self
+    }
+
+    fn tell(&self, sets: &SetSender) {
+        self.tell_with(self.problems.clone(), sets);
+    }
+
+    fn tell_without_answer(&self, issue: Issue, sets: &SetSender) {
+        let mut problems = self.problems.clone();
+        problems.push(Problem::error(self.origin.place.as_str(), issue));
+        self.tell_with(problems, sets);
+    }
+
+    fn tell_with(&self, problems: Vec<Problem>, sets: &SetSender) {
+        match &self.good {
+            Some(Manifest { pods, objects, .. }) => {
+                sets.send(SourceSet { pods: pods.clone(), objects: Arc::new(objects.clone()), problems });
+            }
+            None => sets.cannot_tell(problems),
+        }
+    }
+}
+
+/// By what the server tells one version from another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Validators {
+    etag: Option<HeaderValue>,
+    last_modified: Option<HeaderValue>,
+}
+
+impl Validators {
+    fn of(headers: &HeaderMap) -> Self {
+        Self { etag: headers.get(ETAG).cloned(), last_modified: headers.get(LAST_MODIFIED).cloned() }
+    }
+
+    fn conditions(&self) -> HeaderMap {
+        let pairs = [(IF_NONE_MATCH, &self.etag), (IF_MODIFIED_SINCE, &self.last_modified)];
+        pairs.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+    }
+}
+
+/// One `Name: value` a line; empty lines and those that begin with `#` are left out.
+fn parse_headers(text: &str) -> Result<HeaderMap, Issue> {
+    let mut headers = HeaderMap::new();
+    for (index, line) in
+        text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+    {
+        // The line itself may be a secret.
+        let bad = || {
+            Issue::Unreadable(format!("the header file: line {} is not of the form `Name: value`", index + 1))
+        };
+        let (name, value) = line.split_once(':').ok_or_else(bad)?;
+        let name: HeaderName = name.trim().parse().map_err(|_| bad())?;
+        let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+/// The body, but never more of it than a manifest may have.
+async fn body(mut answer: Response) -> Result<Vec<u8>, Issue> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| unanswered(&error))? {
+        if body.len() + chunk.len() > LARGEST_MANIFEST {
+            return Err(Issue::TooLarge { limit: LARGEST_MANIFEST });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Credentials in the headers are for this server only.
+fn stay_on_the_server(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let from = attempt.previous().last();
+    let same = from.is_some_and(|from| from.origin() == attempt.url().origin());
+    if same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
+}
+
+fn unanswered(error: &reqwest::Error) -> Issue {
+    // The outer texts only repeat the URL.
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    Issue::Unreadable(if error.is_timeout() {
+        format!("no answer within {} s", TIMEOUT.as_secs())
+    } else {
+        cause.to_string()
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! The last good text of each manifest, on disk: so that a manifest that was spoilt, or a server that is away, does no
+//! harm to a pod even if the agent was restarted meanwhile.
+//!
+//! This is a help, not a truth: what cannot be kept is logged and done without.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::fnv::Fnv128;
+
+/// A folder of kept texts, for one source.
+#[derive(Clone, Debug)]
+pub(super) struct LastGood {
+    folder: PathBuf,
+}
+
+impl LastGood {
+    /// Texts of the source at `source`, in a folder of its own below `folder`.
+    pub(super) fn new(folder: &Path, source: &str) -> Self {
+        Self { folder: folder.join(Fnv128::of(source.as_bytes()).to_string()) }
+    }
+
+    /// Keeps the text of the manifest at `place`.
+    pub(super) fn keep(&self, place: &str, text: &[u8]) {
+        let path = self.path(place);
+        if fs::read(&path).is_ok_and(|kept| kept == text) {
+            return;
+        }
+        if let Err(error) = self.write(&path, text) {
+            tracing::warn!(manifest = place, path = %path.display(), %error, "the last good version cannot be kept on disk");
+        }
+    }
+
+    /// The kept text of the manifest at `place`.
+    pub(super) fn recall(&self, place: &str) -> Option<Vec<u8>> {
+        fs::read(self.path(place)).ok()
+    }
+
+    /// Forgets the texts of all but these manifests.
+    pub(super) fn forget_all_but<'a>(&self, places: impl Iterator<Item = &'a str>) {
+        let names: BTreeSet<String> = places.map(name).collect();
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if !names.contains(&*entry.file_name().to_string_lossy())
+                && let Err(error) = fs::remove_file(entry.path())
+            {
+                tracing::warn!(path = %entry.path().display(), %error, "an old version of a manifest cannot be removed");
+            }
+        }
+    }
+
+    fn path(&self, place: &str) -> PathBuf {
+        self.folder.join(name(place))
+    }
+
+    /// All of it or nothing; for the owner only, as there may be secrets in it.
+    fn write(&self, path: &Path, text: &[u8]) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let next = path.with_extension("next");
+        match fs::remove_file(&next) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
+        file.write_all(text)?;
+        file.sync_data()?;
+        fs::rename(next, path)
+    }
+}
+
+fn name(place: &str) -> String {
+    Fnv128::of(place.as_bytes()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_kept_privately_recalled_and_forgotten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = LastGood::new(&folder.path().join("kept"), "/manifests");
+        assert_eq!(kept.recall("a"), None);
+        kept.forget_all_but([].into_iter());
+        kept.keep("a", b"1");
+        kept.keep("a", b"2");
+        kept.keep("b", b"3");
+        assert_eq!((kept.recall("a"), kept.recall("b")), (Some(b"2".to_vec()), Some(b"3".to_vec())));
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        assert_eq!((mode(&kept.folder), mode(&kept.path("a"))), (0o700, 0o600));
+
+        let other = LastGood::new(&folder.path().join("kept"), "/others");
+        assert_eq!(other.recall("a"), None, "sources do not share");
+        kept.forget_all_but(["b"].into_iter());
+        assert_eq!((kept.recall("a"), kept.recall("b")), (None, Some(b"3".to_vec())));
+    }
+}

@@ -1,0 +1,226 @@
+//! The states of containers, as the API shows them.
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState as ApiState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus as ApiContainer, PodStatus as ApiStatus,
+};
+use rubelet_model::{ContainerState, ContainerStatus};
+
+use super::{Inputs, time};
+use crate::pod::{containers, init_containers, is_being_deleted, is_sidecar, should_start};
+use crate::probe::Verdict;
+
+/// As the kernel would put it: killed.
+const LOST_EXIT_CODE: i32 = 137;
+const LOST_REASON: &str = "ContainerStatusUnknown";
+const LOST_AT_END: &str = "The container could not be located when the pod was terminated";
+const LOST_WHILE_RUNNING: &str =
+    "The container could not be located when the pod was deleted.  The container used to be Running";
+
+/// The states of init containers, in the order of the spec.
+pub(super) fn init(inputs: Inputs<'_>) -> Vec<ApiContainer> {
+    let before = |status: &ApiStatus| status.init_container_statuses.clone().unwrap_or_default();
+    let before = inputs.before.map(before).unwrap_or_default();
+    let has_begun = containers(inputs.pod).iter().any(|container| newest_two(inputs, container).0.is_some());
+    init_containers(inputs.pod)
+        .iter()
+        .map(|container| {
+            let mut status = one(inputs, container, find(&before, &container.name));
+            let is_unseen = newest_two(inputs, container).0.is_none();
+            let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
+            if !is_sidecar(container) && has_begun && is_unseen && waits {
+                status.state = Some(terminated(ContainerStateTerminated {
+                    exit_code: 0,
+                    reason: Some("Completed".to_owned()),
+                    ..ContainerStateTerminated::default()
+                }));
+            }
+            if !is_sidecar(container) {
+                let ended = status.state.as_ref().and_then(|state| state.terminated.as_ref());
+                status.ready = ended.is_some_and(|ended| ended.exit_code == 0);
+            }
+            status
+        })
+        .collect()
+}
+
+/// The states of containers, by name.
+pub(super) fn regular(inputs: Inputs<'_>) -> Vec<ApiContainer> {
+    let before = |status: &ApiStatus| status.container_statuses.clone().unwrap_or_default();
+    let before = inputs.before.map(before).unwrap_or_default();
+    let mut all: Vec<ApiContainer> = containers(inputs.pod)
+        .iter()
+        .map(|container| {
+            let mut status = one(inputs, container, find(&before, &container.name));
+            let has_ended = status.state.as_ref().is_some_and(|state| state.terminated.is_some());
+            let was_there = status.container_id.is_some();
+            if inputs.is_over && was_there && !has_ended {
+                status.state = Some(terminated(lost(LOST_AT_END)));
+                status.ready = false;
+                status.started = Some(false);
+            }
+            status
+        })
+        .collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+fn find<'a>(statuses: &'a [ApiContainer], name: &str) -> Option<&'a ApiContainer> {
+    statuses.iter().find(|status| status.name == name)
+}
+
+/// The newest instance of a container and the one before it.
+fn newest_two<'a>(
+    inputs: Inputs<'a>,
+    container: &Container,
+) -> (Option<&'a ContainerStatus>, Option<&'a ContainerStatus>) {
+    let mut instances: Vec<&ContainerStatus> =
+        inputs.runtime.containers.iter().filter(|instance| *instance.name == *container.name).collect();
+    instances.sort_by_key(|instance| std::cmp::Reverse((instance.attempt, instance.created_at)));
+    (instances.first().copied(), instances.get(1).copied())
+}
+
+fn one(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContainer>) -> ApiContainer {
+    let (newest, previous) = newest_two(inputs, container);
+    let mut status = match newest {
+        Some(newest) => seen(inputs, container, newest, previous, before),
+        None => unseen(inputs, container, before),
+    };
+    if let Some(trouble) = inputs.troubles.get(container.name.as_str())
+        && !inputs.is_over
+        && should_start(inputs.pod, container, newest)
+    {
+        if let Some(ended) = status.state.take().filter(|state| state.terminated.is_some()) {
+            status.last_state = Some(ended);
+        }
+        status.state = Some(waiting(Some(trouble.reason), Some(&trouble.message)));
+    }
+    status
+}
+
+/// A container of which the runtime knows something.
+fn seen(
+    inputs: Inputs<'_>,
+    container: &Container,
+    newest: &ContainerStatus,
+    previous: Option<&ContainerStatus>,
+    before: Option<&ApiContainer>,
+) -> ApiContainer {
+    let id = |instance: &ContainerStatus| format!("{}://{}", inputs.runtime_name, instance.id);
+    let old_state = before.and_then(|before| before.state.as_ref());
+    let mut restart_count = i32::try_from(newest.restart_count).unwrap_or(i32::MAX);
+    let state = match newest.state {
+        ContainerState::Running => ApiState {
+            running: Some(ContainerStateRunning { started_at: time(newest.started_at) }),
+            ..ApiState::default()
+        },
+        ContainerState::Created => waiting(None, None),
+        ContainerState::Exited => terminated(exit(inputs, newest, id(newest))),
+        ContainerState::Unknown if old_state.is_some_and(|state| state.running.is_some()) => {
+            restart_count = before.map_or(restart_count, |before| before.restart_count + 1);
+            terminated(lost(LOST_AT_END))
+        }
+        ContainerState::Unknown => waiting(None, None),
+    };
+    let of_previous = previous
+        .filter(|previous| previous.state == ContainerState::Exited)
+        .map(|previous| terminated(exit(inputs, previous, id(previous))));
+    // The instance before may be gone from the runtime, but what was said of it is not forgotten.
+    let of_before = || {
+        let before = before?;
+        let is_another = before.container_id.as_deref() != Some(id(newest).as_str());
+        let ended = before.state.clone().filter(|state| state.terminated.is_some() && is_another);
+        ended.or_else(|| before.last_state.clone().filter(|state| state.terminated.is_some()))
+    };
+    let is_running = newest.state == ContainerState::Running;
+    let verdict = inputs.verdicts.of(&newest.id);
+    let started =
+        is_running && (container.startup_probe.is_none() || verdict.startup == Some(Verdict::Success));
+    let ready =
+        started && (container.readiness_probe.is_none() || verdict.readiness == Some(Verdict::Success));
+    ApiContainer {
+        name: container.name.clone(),
+        image: if newest.image.is_empty() {
+            container.image.clone().unwrap_or_default()
+        } else {
+            newest.image.to_string()
+        },
+        image_id: newest.image_ref.to_string(),
+        container_id: Some(id(newest)),
+        restart_count,
+        state: Some(state),
+        last_state: of_previous.or_else(of_before),
+        started: Some(started),
+        ready,
+        ..ApiContainer::default()
+    }
+}
+
+/// A container of which the runtime knows nothing.
+fn unseen(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContainer>) -> ApiContainer {
+    let has_init = !init_containers(inputs.pod).is_empty();
+    let reason = if has_init { "PodInitializing" } else { "ContainerCreating" };
+    let fresh = ApiContainer {
+        name: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        restart_count: before.map_or(0, |before| before.restart_count),
+        last_state: before.and_then(|before| before.last_state.clone()),
+        state: Some(waiting(Some(reason), None)),
+        started: Some(false),
+        ..ApiContainer::default()
+    };
+    let Some(before) = before else { return fresh };
+    let state = before.state.as_ref();
+    if state.is_some_and(|state| state.terminated.is_some()) {
+        return before.clone();
+    }
+    if state.is_some_and(|state| state.running.is_some()) {
+        return ApiContainer {
+            restart_count: before.restart_count + i32::from(!is_being_deleted(inputs.pod)),
+            last_state: Some(terminated(lost(LOST_WHILE_RUNNING))),
+            ..fresh
+        };
+    }
+    fresh
+}
+
+fn exit(inputs: Inputs<'_>, instance: &ContainerStatus, id: String) -> ContainerStateTerminated {
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let last_words = inputs.last_words.get(&instance.id).map(String::as_str).unwrap_or_default();
+    let message = match (&*instance.message, last_words) {
+        ("", words) => text(words),
+        (message, "") => text(message),
+        (message, words) => Some(format!("{message}: {words}")),
+    };
+    ContainerStateTerminated {
+        exit_code: instance.exit_code,
+        reason: text(&instance.reason),
+        message,
+        started_at: time(instance.started_at),
+        finished_at: time(instance.finished_at),
+        container_id: Some(id),
+        signal: None,
+    }
+}
+
+fn lost(message: &str) -> ContainerStateTerminated {
+    ContainerStateTerminated {
+        exit_code: LOST_EXIT_CODE,
+        reason: Some(LOST_REASON.to_owned()),
+        message: Some(message.to_owned()),
+        ..ContainerStateTerminated::default()
+    }
+}
+
+fn terminated(terminated: ContainerStateTerminated) -> ApiState {
+    ApiState { terminated: Some(terminated), ..ApiState::default() }
+}
+
+fn waiting(reason: Option<&str>, message: Option<&str>) -> ApiState {
+    let text = |text: Option<&str>| text.map(str::to_owned);
+    ApiState {
+        waiting: Some(ContainerStateWaiting { reason: text(reason), message: text(message) }),
+        ..ApiState::default()
+    }
+}

@@ -1,0 +1,148 @@
+//! The phase of a pod: one word for all its containers.
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus as ApiContainer, Pod};
+
+use super::Inputs;
+use crate::pod::{containers, init_containers, is_sidecar, restarts_after};
+
+/// One word for how a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+impl Phase {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+        }
+    }
+
+    pub(crate) fn read(word: &str) -> Option<Self> {
+        [Self::Pending, Self::Running, Self::Succeeded, Self::Failed]
+            .into_iter()
+            .find(|phase| phase.as_str() == word)
+    }
+
+    /// Whether it will never change again.
+    pub(crate) fn is_terminal(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed => true,
+            Self::Pending | Self::Running => false,
+        }
+    }
+}
+
+/// The exit code of a container that ended, or that waits after it ended.
+fn ended_with(status: &ApiContainer) -> Option<i32> {
+    let state = status.state.as_ref()?;
+    let ended = state.terminated.as_ref().or_else(|| {
+        state.waiting.as_ref()?;
+        status.last_state.as_ref()?.terminated.as_ref()
+    });
+    ended.map(|ended| ended.exit_code)
+}
+
+fn has<T>(
+    status: &ApiContainer,
+    part: impl Fn(&k8s_openapi::api::core::v1::ContainerState) -> Option<T>,
+) -> bool {
+    status.state.as_ref().and_then(part).is_some()
+}
+
+#[derive(Default)]
+struct Count {
+    failed_for_good: usize,
+    pending_init: usize,
+    pending_sidecars: usize,
+    waiting: usize,
+    running: usize,
+    unknown: usize,
+    stopped: usize,
+    succeeded: usize,
+    stopped_for_good: usize,
+}
+
+impl Count {
+    fn init(&mut self, pod: &Pod, container: &Container, status: Option<&ApiContainer>) {
+        match status.and_then(ended_with) {
+            Some(0) => {}
+            Some(code) if !restarts_after(pod, container, code) => self.failed_for_good += 1,
+            Some(_) => {}
+            None => self.pending_init += 1,
+        }
+    }
+
+    fn sidecar(&mut self, status: Option<&ApiContainer>) {
+        let Some(status) = status else {
+            self.unknown += 1;
+            return;
+        };
+        if has(status, |state| state.running.clone()) {
+            self.running += 1;
+            self.pending_sidecars += usize::from(status.started != Some(true));
+        } else if ended_with(status).is_none() {
+            self.pending_sidecars += 1;
+            self.waiting += 1;
+        }
+    }
+
+    fn regular(&mut self, pod: &Pod, container: &Container, status: Option<&ApiContainer>) {
+        let Some(status) = status else {
+            self.unknown += 1;
+            return;
+        };
+        let has_ended = has(status, |state| state.terminated.clone());
+        match ended_with(status) {
+            Some(code) => {
+                self.stopped += 1;
+                self.succeeded += usize::from(has_ended && code == 0);
+                self.stopped_for_good += usize::from(!restarts_after(pod, container, code));
+            }
+            None if has(status, |state| state.running.clone()) => self.running += 1,
+            None => self.waiting += 1,
+        }
+    }
+}
+
+/// The phase of a pod.
+pub(super) fn of(inputs: Inputs<'_>, init: &[ApiContainer], regular: &[ApiContainer]) -> Phase {
+    let Inputs { pod, runtime, is_over, .. } = inputs;
+    let find = |all: &'_ [ApiContainer], name: &str| all.iter().find(|status| status.name == name).cloned();
+    let mut count = Count::default();
+    for container in init_containers(pod) {
+        let status = find(init, &container.name);
+        if is_sidecar(container) {
+            count.sidecar(status.as_ref());
+        } else {
+            count.init(pod, container, status.as_ref());
+        }
+    }
+    for container in containers(pod) {
+        count.regular(pod, container, find(regular, &container.name).as_ref());
+    }
+    let has_active = runtime
+        .active_containers()
+        .any(|active| containers(pod).iter().any(|container| *container.name == *active.name));
+    let Count { running, unknown, stopped, succeeded, stopped_for_good, .. } = count;
+    let by_result = if stopped == succeeded { Phase::Succeeded } else { Phase::Failed };
+    if count.failed_for_good > 0 {
+        Phase::Failed
+    } else if is_over && running == 0 && stopped > 0 && unknown == 0 {
+        by_result
+    } else if count.pending_init > 0 || (count.pending_sidecars > 0 && !has_active) || count.waiting > 0 {
+        Phase::Pending
+    } else if running > 0 && unknown == 0 {
+        Phase::Running
+    } else if running == 0 && stopped > 0 && unknown == 0 {
+        if stopped != stopped_for_good { Phase::Running } else { by_result }
+    } else {
+        Phase::Pending
+    }
+}

@@ -1,0 +1,270 @@
+//! How pods are shown, as tables.
+
+use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, PodStatus as ApiStatus};
+use rubelet_model::SandboxState::Ready;
+
+use super::*;
+use crate::pod::testkit::Is::{Created, Exited, Running, Unknown};
+use crate::pod::testkit::{self, Is, instance, pod};
+
+struct Case {
+    pod: Pod,
+    runtime: PodStatus,
+    before: Option<ApiStatus>,
+    troubles: BTreeMap<Arc<str>, Trouble>,
+    is_over: bool,
+}
+
+impl Case {
+    fn new(policy: &str, init: &[&str], containers: &[&str], are: &[(&str, Is)]) -> Self {
+        Self {
+            pod: pod(policy, init, containers),
+            runtime: testkit::status(Ready, are),
+            before: None,
+            troubles: BTreeMap::new(),
+            is_over: false,
+        }
+    }
+
+    fn trouble(mut self, name: &str, reason: &'static str) -> Self {
+        self.troubles.insert(name.into(), Trouble { reason, message: "why".to_owned() });
+        self
+    }
+
+    fn over(mut self) -> Self {
+        self.is_over = true;
+        self
+    }
+
+    fn status(&self) -> ApiStatus {
+        generate(Inputs {
+            pod: &self.pod,
+            runtime: &self.runtime,
+            before: self.before.as_ref(),
+            troubles: &self.troubles,
+            verdicts: &Verdicts::without_probes(),
+            last_words: &BTreeMap::from([("c1-0".into(), "last words".to_owned())]),
+            is_over: self.is_over,
+            lacks_sandbox: false,
+            runtime_name: "test",
+            host_ips: &["192.0.2.1".parse().unwrap()],
+            now: UnixNanos(5_000_000_000),
+        })
+    }
+}
+
+/// A state in a word: `running`, `waiting ContainerCreating`, `ended 3 Error`.
+fn word(state: Option<&k8s_openapi::api::core::v1::ContainerState>) -> String {
+    let Some(state) = state else { return "nothing".to_owned() };
+    if state.running.is_some() {
+        "running".to_owned()
+    } else if let Some(ended) = &state.terminated {
+        format!("ended {} {}", ended.exit_code, ended.reason.as_deref().unwrap_or("-"))
+    } else {
+        let reason = state.waiting.as_ref().and_then(|waiting| waiting.reason.as_deref());
+        format!("waiting {}", reason.unwrap_or("-"))
+    }
+}
+
+fn container<'a>(status: &'a ApiStatus, name: &str) -> &'a ApiContainer {
+    let init = status.init_container_statuses.iter().flatten();
+    let regular = status.container_statuses.iter().flatten();
+    init.chain(regular).find(|status| status.name == name).unwrap()
+}
+
+fn told(status: &ApiStatus, name: &str) -> String {
+    let container = container(status, name);
+    format!("{}; before: {}", word(container.state.as_ref()), word(container.last_state.as_ref()))
+}
+
+#[test]
+fn phases() {
+    let table: [(&str, Case, &str); 22] = [
+        ("nothing yet", Case::new("Always", &[], &["a"], &[]), "Pending"),
+        ("made", Case::new("Always", &[], &["a"], &[("a", Created)]), "Pending"),
+        ("running", Case::new("Always", &[], &["a", "b"], &[("a", Running), ("b", Running)]), "Running"),
+        ("one is missing", Case::new("Always", &[], &["a", "b"], &[("a", Running)]), "Pending"),
+        ("crashed", Case::new("Always", &[], &["a"], &[("a", Exited(1))]), "Running"),
+        (
+            "in back-off",
+            Case::new("Always", &[], &["a"], &[("a", Exited(1))]).trouble("a", "CrashLoopBackOff"),
+            "Running",
+        ),
+        ("done, Always", Case::new("Always", &[], &["a"], &[("a", Exited(0))]), "Running"),
+        ("done", Case::new("OnFailure", &[], &["a"], &[("a", Exited(0))]), "Succeeded"),
+        ("done", Case::new("Never", &[], &["a"], &[("a", Exited(0))]), "Succeeded"),
+        ("failed", Case::new("Never", &[], &["a"], &[("a", Exited(1))]), "Failed"),
+        ("will be tried again", Case::new("OnFailure", &[], &["a"], &[("a", Exited(1))]), "Running"),
+        ("half done", Case::new("Never", &[], &["a", "b"], &[("a", Exited(0)), ("b", Running)]), "Running"),
+        ("mixed", Case::new("Never", &[], &["a", "b"], &[("a", Exited(0)), ("b", Exited(2))]), "Failed"),
+        ("init runs", Case::new("Always", &["i"], &["a"], &[("i", Running)]), "Pending"),
+        ("init failed", Case::new("Never", &["i"], &["a"], &[("i", Exited(1))]), "Failed"),
+        ("init is tried again", Case::new("Always", &["i"], &["a"], &[("i", Exited(1))]), "Pending"),
+        ("init done", Case::new("Always", &["i"], &["a"], &[("i", Exited(0)), ("a", Running)]), "Running"),
+        ("sidecar only", Case::new("Always", &["s*"], &["a"], &[("s", Running)]), "Pending"),
+        ("sidecar too", Case::new("Always", &["s*"], &["a"], &[("s", Running), ("a", Running)]), "Running"),
+        (
+            "the sidecar does not count",
+            Case::new("Never", &["s*"], &["a"], &[("s", Exited(137)), ("a", Exited(0))]),
+            "Succeeded",
+        ),
+        ("stopped by us", Case::new("Always", &[], &["a"], &[("a", Exited(143))]).over(), "Failed"),
+        ("stopped well", Case::new("Always", &[], &["a"], &[("a", Exited(0))]).over(), "Succeeded"),
+    ];
+    for (what, case, wanted) in table {
+        assert_eq!(case.status().phase.as_deref(), Some(wanted), "{what}");
+    }
+}
+
+#[test]
+fn an_end_is_final() {
+    let mut case = Case::new("Always", &[], &["a"], &[("a", Running)]);
+    case.before = Some(ApiStatus {
+        phase: Some("Failed".to_owned()),
+        reason: Some("DeadlineExceeded".to_owned()),
+        ..ApiStatus::default()
+    });
+    let status = case.status();
+    assert_eq!(
+        (status.phase.as_deref(), status.reason.as_deref()),
+        (Some("Failed"), Some("DeadlineExceeded"))
+    );
+}
+
+#[test]
+fn states_of_containers() {
+    let table: [(&str, Case, &str); 11] = [
+        ("new", Case::new("Always", &[], &["c1"], &[]), "waiting ContainerCreating; before: nothing"),
+        (
+            "new, after init",
+            Case::new("Always", &["i"], &["c1"], &[]),
+            "waiting PodInitializing; before: nothing",
+        ),
+        ("made", Case::new("Always", &[], &["c1"], &[("c1", Created)]), "waiting -; before: nothing"),
+        ("running", Case::new("Always", &[], &["c1"], &[("c1", Running)]), "running; before: nothing"),
+        ("ended", Case::new("Never", &[], &["c1"], &[("c1", Exited(3))]), "ended 3 Error; before: nothing"),
+        ("unknown", Case::new("Always", &[], &["c1"], &[("c1", Unknown)]), "waiting -; before: nothing"),
+        (
+            "no image",
+            Case::new("Always", &[], &["c1"], &[]).trouble("c1", "ErrImagePull"),
+            "waiting ErrImagePull; before: nothing",
+        ),
+        (
+            "crash loop",
+            Case::new("Always", &[], &["c1"], &[("c1", Exited(3))]).trouble("c1", "CrashLoopBackOff"),
+            "waiting CrashLoopBackOff; before: ended 3 Error",
+        ),
+        (
+            "an old trouble does not hide a running container",
+            Case::new("Always", &[], &["c1"], &[("c1", Running)]).trouble("c1", "CrashLoopBackOff"),
+            "running; before: nothing",
+        ),
+        (
+            "nor one that will not start again",
+            Case::new("Never", &[], &["c1"], &[("c1", Exited(3))]).trouble("c1", "RunContainerError"),
+            "ended 3 Error; before: nothing",
+        ),
+        (
+            "lost at the end",
+            Case::new("Always", &[], &["c1"], &[("c1", Unknown)]).over(),
+            "ended 137 ContainerStatusUnknown; before: nothing",
+        ),
+    ];
+    for (what, case, wanted) in table {
+        assert_eq!(told(&case.status(), "c1"), wanted, "{what}");
+    }
+}
+
+#[test]
+fn the_instance_before_is_the_last_state() {
+    let mut case = Case::new("Always", &[], &["c1"], &[]);
+    case.runtime.containers =
+        vec![instance("c1", 1, Running, "sandbox-0"), instance("c1", 0, Exited(7), "sandbox-0")];
+    let status = case.status();
+    assert_eq!(told(&status, "c1"), "running; before: ended 7 Error");
+    assert_eq!(container(&status, "c1").restart_count, 1);
+    let last = container(&status, "c1").last_state.clone().unwrap().terminated.unwrap();
+    assert_eq!(last.message.as_deref(), Some("last words"));
+    assert_eq!(last.container_id.as_deref(), Some("test://c1-0"));
+
+    case.before = Some(status);
+    case.runtime.containers.pop();
+    assert_eq!(told(&case.status(), "c1"), "running; before: ended 7 Error", "even when it is gone");
+    case.runtime.containers = vec![instance("c1", 2, Running, "sandbox-0")];
+    assert_eq!(told(&case.status(), "c1"), "running; before: ended 7 Error", "or when more are");
+}
+
+#[test]
+fn a_running_container_that_vanished_is_not_forgotten() {
+    let mut case = Case::new("Always", &[], &["c1"], &[("c1", Running)]);
+    case.before = Some(case.status());
+    case.runtime.containers.clear();
+    let status = case.status();
+    assert_eq!(told(&status, "c1"), "waiting ContainerCreating; before: ended 137 ContainerStatusUnknown");
+    assert_eq!(container(&status, "c1").restart_count, 1);
+    case.runtime = testkit::status(Ready, &[("c1", Unknown)]);
+    assert_eq!(word(container(&case.status(), "c1").state.as_ref()), "ended 137 ContainerStatusUnknown");
+}
+
+#[test]
+fn an_init_container_that_was_cleaned_up_has_completed() {
+    let case = Case::new("Always", &["i"], &["c1"], &[("c1", Running)]);
+    let status = case.status();
+    assert_eq!(told(&status, "i"), "ended 0 Completed; before: nothing");
+    assert!(container(&status, "i").ready);
+}
+
+fn condition(status: &ApiStatus, kind: &str) -> (String, String) {
+    let all = status.conditions.as_deref().unwrap();
+    let found = all.iter().find(|condition| condition.type_ == kind).unwrap();
+    (found.status.clone(), found.reason.clone().unwrap_or_default())
+}
+
+#[test]
+fn conditions() {
+    let yes = ("True", "");
+    // Initialized, ContainersReady
+    let table = [
+        (
+            Case::new("Always", &["i"], &["a"], &[]),
+            ("False", "ContainersNotInitialized"),
+            ("False", "ContainersNotReady"),
+        ),
+        (Case::new("Always", &["i"], &["a"], &[("i", Exited(0))]), yes, ("False", "ContainersNotReady")),
+        (Case::new("Always", &[], &["a"], &[("a", Running)]), yes, yes),
+        (
+            Case::new("Always", &["s*"], &["a"], &[("s", Exited(1)), ("a", Running)]),
+            yes,
+            ("False", "ContainersNotReady"),
+        ),
+        (
+            Case::new("Never", &[], &["a"], &[("a", Exited(0))]),
+            ("True", "PodCompleted"),
+            ("False", "PodCompleted"),
+        ),
+        (Case::new("Never", &[], &["a"], &[("a", Exited(1))]), yes, ("False", "PodFailed")),
+    ];
+    for (case, initialized, ready) in table {
+        let status = case.status();
+        let text = |(status, reason): (&str, &str)| (status.to_owned(), reason.to_owned());
+        assert_eq!(condition(&status, "Initialized"), text(initialized), "{:?}", case.runtime.containers);
+        assert_eq!(condition(&status, "ContainersReady"), text(ready), "{:?}", case.runtime.containers);
+        assert_eq!(condition(&status, "Ready"), text(ready), "{:?}", case.runtime.containers);
+        assert_eq!(condition(&status, "PodScheduled"), text(yes));
+    }
+}
+
+#[test]
+fn a_condition_keeps_the_time_of_its_last_change() {
+    let mut case = Case::new("Always", &[], &["a"], &[("a", Running)]);
+    let mut before = case.status();
+    let early = time(UnixNanos(1_000_000_000));
+    for condition in before.conditions.as_mut().unwrap() {
+        condition.last_transition_time.clone_from(&early);
+    }
+    before.start_time.clone_from(&early);
+    case.before = Some(before);
+    let status = case.status();
+    assert!(status.conditions.unwrap().iter().all(|condition| condition.last_transition_time == early));
+    assert_eq!(status.start_time, early);
+}

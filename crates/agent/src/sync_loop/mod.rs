@@ -1,0 +1,14 @@
+//! The sync loop: everything that happens comes in here, and goes to the pod that it concerns. It only routes.
+//!
+//! It waits for nothing but its own inputs: no call, no disk, no full channel. What needs those runs as a task and comes
+//! back as an input.
+
+mod pulse;
+mod route;
+mod survey;
+mod task;
+#[cfg(test)]
+mod tests;
+
+pub use pulse::{Pulse, Unresponsive};
+pub use task::{Agent, AgentHandle, AgentParts, PodSelector};

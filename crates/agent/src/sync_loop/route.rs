@@ -1,0 +1,284 @@
+//! What goes to whom: which pods have an actor, in which order those of one name take their turn, and who is no longer
+//! wanted. A plain value; the task around it does what it says.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_model::{PodRef, PodUid};
+
+use crate::manifest::{Objects, Problem};
+use crate::merge::{Delta, Operation, SourcesReady};
+use crate::pod::{End, Mail, Wish, full_name, orphan, pod_ref};
+use crate::source::{SourceId, SourceUpdate};
+
+/// An orphan gets so many seconds: nobody knows what it would need.
+const ORPHAN_GRACE: u64 = 1;
+
+/// How long to wait before a pod whose actor was lost gets a new one.
+const RESPAWN_AFTER: Duration = Duration::from_secs(1);
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Command {
+    /// Make an actor for a pod.
+    Spawn { pod: Arc<Pod>, objects: Arc<Objects>, after: Duration },
+    /// Put something into the mailbox of a pod.
+    Post { uid: PodUid, mail: Mail },
+    /// Say what is wrong with a source.
+    Tell { source: SourceId, problems: Vec<Problem> },
+}
+
+#[derive(Clone, Debug)]
+struct Record {
+    pod: Arc<Pod>,
+    name: Arc<str>,
+    /// Nothing for an orphan.
+    source: Option<SourceId>,
+    /// Whether its source still wants it.
+    is_wanted: bool,
+    /// Whether it was told to go for good.
+    is_leaving: bool,
+    /// What is wanted of it after it has gone.
+    again: Option<(Arc<Pod>, SourceId)>,
+}
+
+/// Who is there, and what is known of them.
+#[derive(Debug)]
+pub(super) struct Routes {
+    records: BTreeMap<PodUid, Record>,
+    /// The pods of one name, in the order in which they may run.
+    names: BTreeMap<Arc<str>, VecDeque<PodUid>>,
+    objects: BTreeMap<SourceId, Arc<Objects>>,
+    sources: SourcesReady,
+    /// Pods of ours in the runtime or on disk, as of the last survey.
+    surveyed: BTreeMap<PodUid, PodRef>,
+    wishes: u64,
+}
+
+impl Routes {
+    pub(super) fn new(sources: impl IntoIterator<Item = SourceId>) -> Self {
+        Self {
+            records: BTreeMap::new(),
+            names: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            sources: SourcesReady::new(sources),
+            surveyed: BTreeMap::new(),
+            wishes: 0,
+        }
+    }
+
+    /// Something new from a source.
+    pub(super) fn source(&mut self, update: SourceUpdate) -> Vec<Command> {
+        let mut commands = Vec::new();
+        match update {
+            SourceUpdate::Objects { source, objects } => self.objects_changed(source, objects, &mut commands),
+            SourceUpdate::Problems { source, problems } => commands.push(Command::Tell { source, problems }),
+            SourceUpdate::Pods(delta) => self.pods_changed(&delta, &mut commands),
+        }
+        commands
+    }
+
+    fn objects_changed(&mut self, source: SourceId, objects: Arc<Objects>, commands: &mut Vec<Command>) {
+        self.objects.insert(source.clone(), objects);
+        let of_source: Vec<PodUid> = self
+            .records
+            .iter()
+            .filter(|(_, record)| record.source.as_ref() == Some(&source) && !record.is_leaving)
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in of_source {
+            self.wish(&uid, commands);
+        }
+    }
+
+    fn pods_changed(&mut self, delta: &Delta, commands: &mut Vec<Command>) {
+        for pod in &delta.pods {
+            match delta.operation {
+                Operation::Add => self.add(pod, &delta.source, commands),
+                Operation::Update | Operation::Delete => self.update(pod, commands),
+                Operation::Remove => self.remove(pod),
+                // Nobody but an API server has a status to reconcile with.
+                Operation::Reconcile => {}
+            }
+        }
+        self.sources.delivered(&delta.source);
+        self.end_unwanted(commands);
+    }
+
+    fn add(&mut self, pod: &Arc<Pod>, source: &SourceId, commands: &mut Vec<Command>) {
+        let found = pod_ref(pod);
+        if let Some(record) = self.records.get_mut(&found.uid) {
+            if record.is_leaving {
+                record.again = Some((pod.clone(), source.clone()));
+            } else {
+                record.pod = pod.clone();
+                record.source = Some(source.clone());
+                record.is_wanted = true;
+                self.wish(&found.uid, commands);
+            }
+            return;
+        }
+        self.supersede(&found, commands);
+        self.admit(pod.clone(), Some(source.clone()), commands);
+    }
+
+    /// A pod of ours with this name that nobody wants any more must go before the new one comes.
+    fn supersede(&mut self, newcomer: &PodRef, commands: &mut Vec<Command>) {
+        let is_superseded = |found: &&PodRef| {
+            found.name == newcomer.name && found.namespace == newcomer.namespace && found.uid != newcomer.uid
+        };
+        let old: Vec<PodRef> = self.surveyed.values().filter(is_superseded).cloned().collect();
+        for found in old {
+            self.end_orphan(&found, commands);
+        }
+    }
+
+    /// Makes an actor. It starts when it is first of its name.
+    fn admit(&mut self, pod: Arc<Pod>, source: Option<SourceId>, commands: &mut Vec<Command>) {
+        let uid = pod_ref(&pod).uid;
+        let name = full_name(&pod);
+        let objects =
+            source.as_ref().and_then(|source| self.objects.get(source)).cloned().unwrap_or_default();
+        let queue = self.names.entry(name.clone()).or_default();
+        queue.push_back(uid.clone());
+        let is_first = queue.len() == 1;
+        let is_wanted = source.is_some();
+        let record = Record { pod: pod.clone(), name, source, is_wanted, is_leaving: false, again: None };
+        self.records.insert(uid.clone(), record);
+        commands.push(Command::Spawn { pod, objects, after: Duration::ZERO });
+        if is_first {
+            commands.push(Command::Post { uid, mail: Mail::may_start() });
+        }
+    }
+
+    fn update(&mut self, pod: &Arc<Pod>, commands: &mut Vec<Command>) {
+        let uid = pod_ref(pod).uid;
+        let Some(record) = self.records.get_mut(&uid) else { return };
+        match &mut record.again {
+            Some((again, _)) => *again = pod.clone(),
+            None => {
+                record.pod = pod.clone();
+                self.wish(&uid, commands);
+            }
+        }
+    }
+
+    fn remove(&mut self, pod: &Pod) {
+        if let Some(record) = self.records.get_mut(&pod_ref(pod).uid) {
+            record.is_wanted = false;
+            record.again = None;
+        }
+    }
+
+    /// Tells those to go that no source wants. Not before every source was heard: it might be another's.
+    fn end_unwanted(&mut self, commands: &mut Vec<Command>) {
+        if !self.sources.all() {
+            return;
+        }
+        for (uid, record) in &mut self.records {
+            if !record.is_wanted && !record.is_leaving {
+                record.is_leaving = true;
+                let mail = Mail::end(End { grace: None, forget: true });
+                commands.push(Command::Post { uid: uid.clone(), mail });
+            }
+        }
+    }
+
+    fn wish(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
+        let Some(record) = self.records.get(uid) else { return };
+        let objects = record.source.as_ref().and_then(|source| self.objects.get(source));
+        self.wishes += 1;
+        let wish = Wish {
+            number: self.wishes,
+            pod: record.pod.clone(),
+            objects: objects.cloned().unwrap_or_default(),
+        };
+        commands.push(Command::Post { uid: uid.clone(), mail: Mail::wish(wish) });
+    }
+
+    /// Something happened to a pod in the runtime.
+    pub(super) fn event(&self, uid: &PodUid) -> Option<Command> {
+        let is_known = self.records.contains_key(uid);
+        is_known.then(|| Command::Post { uid: uid.clone(), mail: Mail::look() })
+    }
+
+    /// These are all pods of ours that have left a trace, in the runtime or on disk.
+    pub(super) fn survey(&mut self, found: Vec<PodRef>) -> Vec<Command> {
+        self.surveyed = found.into_iter().map(|found| (found.uid.clone(), found)).collect();
+        let mut commands = Vec::new();
+        self.end_unwanted(&mut commands);
+        if self.sources.all() {
+            for found in self.surveyed.values().cloned().collect::<Vec<_>>() {
+                self.end_orphan(&found, &mut commands);
+            }
+        }
+        commands
+    }
+
+    fn end_orphan(&mut self, found: &PodRef, commands: &mut Vec<Command>) {
+        if self.records.contains_key(&found.uid) {
+            return;
+        }
+        self.admit(Arc::new(orphan(found)), None, commands);
+        let Some(record) = self.records.get_mut(&found.uid) else { return };
+        record.is_leaving = true;
+        let mail = Mail::end(End { grace: Some(ORPHAN_GRACE), forget: true });
+        commands.push(Command::Post { uid: found.uid.clone(), mail });
+    }
+
+    /// The actor of a pod has ended: it is gone, or it was lost.
+    pub(super) fn ended(&mut self, uid: &PodUid, was_lost: bool) -> Vec<Command> {
+        let mut commands = Vec::new();
+        if was_lost {
+            self.respawn(uid, &mut commands);
+            return commands;
+        }
+        let Some(record) = self.records.remove(uid) else { return commands };
+        self.surveyed.remove(uid);
+        if let Some(queue) = self.names.get_mut(&record.name) {
+            let was_first = queue.front() == Some(uid);
+            queue.retain(|other| other != uid);
+            match queue.front() {
+                Some(next) if was_first => {
+                    commands.push(Command::Post { uid: next.clone(), mail: Mail::may_start() });
+                }
+                Some(_) => {}
+                None => {
+                    self.names.remove(&record.name);
+                }
+            }
+        }
+        if let Some((pod, source)) = record.again {
+            self.admit(pod, Some(source), &mut commands);
+        }
+        commands
+    }
+
+    /// An actor keeps nothing that cannot be read again: a new one goes on where it was.
+    fn respawn(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
+        let Some(record) = self.records.get(uid) else { return };
+        let objects = record.source.as_ref().and_then(|source| self.objects.get(source)).cloned();
+        commands.push(Command::Spawn {
+            pod: record.pod.clone(),
+            objects: objects.unwrap_or_default(),
+            after: RESPAWN_AFTER,
+        });
+        if self.names.get(&record.name).and_then(VecDeque::front) == Some(uid) {
+            commands.push(Command::Post { uid: uid.clone(), mail: Mail::may_start() });
+        }
+        if record.is_leaving {
+            let mail = Mail::end(End { grace: Some(ORPHAN_GRACE), forget: true });
+            commands.push(Command::Post { uid: uid.clone(), mail });
+        }
+    }
+
+    /// Whether every source was heard.
+    pub(super) fn sources_ready(&self) -> bool {
+        self.sources.all()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! The task of the sync loop, and the handle to talk to it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::Subscription;
+use rubelet_model::{PodRef, PodUid};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::pulse::Pulse;
+use super::route::{Command, Routes};
+use super::survey::pods_with_folder;
+use crate::board::Board;
+use crate::image::Puller;
+use crate::manifest::Problem;
+use crate::pod::{Actor, ActorParts, End, Mail, Mailbox, Tools};
+use crate::runtime::{ImageStore, Runtime};
+use crate::settings::Settings;
+use crate::source::{SourceId, SourceUpdate};
+use crate::volumes::Volumes;
+
+/// How often to look for pods that nobody wants.
+const HOUSEKEEPING: Duration = Duration::from_secs(2);
+
+/// What an agent is made from.
+pub struct AgentParts<R> {
+    /// Acts on containers.
+    pub runtime: Arc<R>,
+    /// Watches them.
+    pub pleg: pleg::Handle,
+    /// How to behave.
+    pub settings: Settings,
+    /// What the sources say.
+    pub updates: mpsc::Receiver<SourceUpdate>,
+    /// Which sources there are: nothing is ended before each was heard.
+    pub sources: Vec<SourceId>,
+}
+
+/// Which pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodSelector {
+    /// All of them.
+    All,
+    /// This one.
+    One(PodUid),
+}
+
+/// An order to end pods, whether they are wanted or not.
+#[derive(Debug)]
+struct Stop {
+    which: PodSelector,
+    end: End,
+}
+
+/// Talks to an agent. Cheap to clone; it does not keep the agent running.
+#[derive(Clone, Debug)]
+pub struct AgentHandle {
+    board: Board,
+    pulse: Pulse,
+    problems: watch::Receiver<BTreeMap<SourceId, Vec<Problem>>>,
+    ready: watch::Receiver<bool>,
+    stops: mpsc::UnboundedSender<Stop>,
+}
+
+impl AgentHandle {
+    /// How all pods are.
+    #[must_use]
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// Whether the sync loop is alive.
+    #[must_use]
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// What is wrong with the sources.
+    #[must_use]
+    pub fn problems(&self) -> watch::Receiver<BTreeMap<SourceId, Vec<Problem>>> {
+        self.problems.clone()
+    }
+
+    /// Whether the runtime was seen and every source was heard.
+    #[must_use]
+    pub fn ready(&self) -> watch::Receiver<bool> {
+        self.ready.clone()
+    }
+
+    /// Ends pods, whether they are wanted or not. They stay ended until their manifest changes or the agent restarts.
+    pub fn stop(&self, which: PodSelector, grace: Option<u64>) {
+        // If the loop has gone, so have its actors: there is nobody to tell.
+        let _ = self.stops.send(Stop { which, end: End { grace, forget: false } });
+    }
+
+    /// Ends pods and removes everything of them.
+    pub fn forget(&self, which: PodSelector) {
+        let _ = self.stops.send(Stop { which, end: End { grace: None, forget: true } });
+    }
+}
+
+/// The agent: the sync loop and its actors. Dropping it ends them; pods go on.
+pub struct Agent<R> {
+    tools: Arc<Tools<R>>,
+    pleg: pleg::Handle,
+    updates: mpsc::Receiver<SourceUpdate>,
+    /// Bounded by the people who type `rubelet stop`.
+    stops: mpsc::UnboundedReceiver<Stop>,
+    board: Board,
+    pulse: Pulse,
+    problems: watch::Sender<BTreeMap<SourceId, Vec<Problem>>>,
+    ready: watch::Sender<bool>,
+    routes: Routes,
+    mailboxes: HashMap<PodUid, Arc<Mailbox>>,
+    actors: JoinSet<()>,
+    actor_ids: HashMap<Id, PodUid>,
+    surveys: JoinSet<Vec<PodRef>>,
+    was_surveyed: bool,
+}
+
+impl<R: Runtime + ImageStore> Agent<R> {
+    /// An agent that does not run yet.
+    #[must_use]
+    pub fn new(parts: AgentParts<R>) -> (Self, AgentHandle) {
+        let AgentParts { runtime, pleg, settings, updates, sources } = parts;
+        let clock = pleg.clock().clone();
+        let (stop_sender, stops) = mpsc::unbounded_channel();
+        let (problems, problems_seen) = watch::channel(BTreeMap::new());
+        let (ready, ready_seen) = watch::channel(false);
+        let board = Board::default();
+        let pulse = Pulse::new(clock.clone());
+        let tools = Arc::new(Tools {
+            puller: Puller::new(runtime.clone(), settings.parallel_pulls),
+            runtime,
+            volumes: Volumes::new(settings.data.clone()),
+            settings: Arc::new(settings),
+            clock,
+        });
+        let handle = AgentHandle {
+            board: board.clone(),
+            pulse: pulse.clone(),
+            problems: problems_seen,
+            ready: ready_seen,
+            stops: stop_sender,
+        };
+        let agent = Self {
+            tools,
+            pleg,
+            updates,
+            stops,
+            board,
+            pulse,
+            problems,
+            ready,
+            routes: Routes::new(sources),
+            mailboxes: HashMap::new(),
+            actors: JoinSet::new(),
+            actor_ids: HashMap::new(),
+            surveys: JoinSet::new(),
+            was_surveyed: false,
+        };
+        (agent, handle)
+    }
+
+    /// Runs until `stop` is ready. Pods go on.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        let mut events = self.pleg.subscribe();
+        let mut relists = self.pleg.relists();
+        let mut housekeeping = housekeeping();
+        let mut sources_are_there = true;
+        let mut has_listed = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                // Who ended makes room for those who wait.
+                Some(ended) = self.actors.join_next_with_id() => self.actor_ended(ended),
+                Some(order) = self.stops.recv() => self.stop(&order),
+                () = next_event(&mut events, &self.routes, &self.mailboxes) => {}
+                Some(found) = self.surveys.join_next() => self.surveyed(found),
+                // Before the first list nobody knows what runs already.
+                Ok(_) = relists.wait_for(Option::is_some), if !has_listed => {
+                    has_listed = true;
+                    self.survey();
+                }
+                update = self.updates.recv(), if self.was_surveyed && sources_are_there => match update {
+                    Some(update) => self.update(update),
+                    None => sources_are_there = false,
+                },
+                _ = housekeeping.tick() => if has_listed { self.survey() },
+            }
+            self.pulse.beat();
+        }
+        self.actors.shutdown().await;
+    }
+
+    fn update(&mut self, update: SourceUpdate) {
+        let commands = self.routes.source(update);
+        self.carry_out(commands);
+        if self.routes.sources_ready() {
+            self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
+        }
+    }
+
+    fn stop(&self, order: &Stop) {
+        let mail = Mail::end(order.end);
+        match &order.which {
+            PodSelector::All => self.mailboxes.values().for_each(|mailbox| mailbox.post(mail.clone())),
+            PodSelector::One(uid) => {
+                if let Some(mailbox) = self.mailboxes.get(uid) {
+                    mailbox.post(mail);
+                }
+            }
+        }
+    }
+
+    /// Looks for pods of ours, off the loop.
+    fn survey(&mut self) {
+        if !self.surveys.is_empty() {
+            return;
+        }
+        let pods = self.tools.settings.data.pods();
+        let cache = self.pleg.cache();
+        self.surveys.spawn_blocking(move || {
+            let ours = pods_with_folder(&pods).unwrap_or_else(|error| {
+                tracing::error!(folder = %pods.display(), %error, "cannot see which pods there are");
+                Default::default()
+            });
+            let named = |uid: PodUid| {
+                let status = cache.get(&uid).ok();
+                status.map_or_else(|| PodRef::new(uid, "", ""), |status| status.pod.clone())
+            };
+            ours.into_iter().map(named).collect()
+        });
+    }
+
+    fn surveyed(&mut self, found: Result<Vec<PodRef>, JoinError>) {
+        match found {
+            Ok(found) => {
+                self.was_surveyed = true;
+                let commands = self.routes.survey(found);
+                self.carry_out(commands);
+            }
+            Err(error) => tracing::error!(%error, "looking for pods failed"),
+        }
+    }
+
+    fn actor_ended(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let (id, was_lost) = match ended {
+            Ok((id, ())) => (id, false),
+            Err(error) => {
+                tracing::error!(%error, "a pod's actor was lost; it is made anew");
+                (error.id(), true)
+            }
+        };
+        let Some(uid) = self.actor_ids.remove(&id) else { return };
+        self.mailboxes.remove(&uid);
+        let commands = self.routes.ended(&uid, was_lost);
+        self.carry_out(commands);
+    }
+
+    fn carry_out(&mut self, commands: Vec<Command>) {
+        for command in commands {
+            match command {
+                Command::Spawn { pod, objects, after } => {
+                    let mailbox = Arc::new(Mailbox::default());
+                    let uid = crate::pod::pod_ref(&pod).uid;
+                    let actor = Actor::new(ActorParts {
+                        tools: self.tools.clone(),
+                        pleg: self.pleg.clone(),
+                        board: self.board.clone(),
+                        mailbox: mailbox.clone(),
+                        pod,
+                        objects,
+                    });
+                    let task = self.actors.spawn(async move {
+                        tokio::time::sleep(after).await;
+                        actor.run().await;
+                    });
+                    self.actor_ids.insert(task.id(), uid.clone());
+                    self.mailboxes.insert(uid, mailbox);
+                }
+                Command::Post { uid, mail } => {
+                    if let Some(mailbox) = self.mailboxes.get(&uid) {
+                        mailbox.post(mail);
+                    }
+                }
+                Command::Tell { source, problems } => self.tell(source, problems),
+            }
+        }
+    }
+
+    fn tell(&self, source: SourceId, problems: Vec<Problem>) {
+        for problem in &problems {
+            tracing::warn!("{problem}");
+        }
+        self.problems.send_modify(|all| {
+            all.insert(source, problems);
+        });
+    }
+}
+
+/// Takes the next event of the PLEG to the pod that it concerns.
+async fn next_event(events: &mut Subscription, routes: &Routes, mailboxes: &HashMap<PodUid, Arc<Mailbox>>) {
+    let Some(event) = events.next().await else { return std::future::pending().await };
+    if let Some(Command::Post { uid, mail }) = routes.event(&event.pod.uid)
+        && let Some(mailbox) = mailboxes.get(&uid)
+    {
+        mailbox.post(mail);
+    }
+}
+
+fn housekeeping() -> Interval {
+    let mut interval = tokio::time::interval(HOUSEKEEPING);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}

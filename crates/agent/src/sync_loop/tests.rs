@@ -1,0 +1,373 @@
+//! The whole agent, on paused time, over a runtime in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Lifecycle, LifecycleHandler, Pod, SleepAction};
+use pleg::{Config, Metrics, Pleg};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::{Agent, AgentHandle, AgentParts, PodSelector};
+use crate::board::{PodView, Stage};
+use crate::merge::{Delta, Operation};
+use crate::pod::{PodNetwork, testkit};
+use crate::settings::Settings;
+use crate::source::{SourceId, SourceKind, SourceUpdate};
+use crate::testkit::FakeRuntime;
+
+/// Far more than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// An agent and its world.
+struct Scene {
+    runtime: FakeRuntime,
+    handle: AgentHandle,
+    updates: mpsc::Sender<SourceUpdate>,
+    task: JoinHandle<()>,
+    _stop: oneshot::Sender<()>,
+    _pleg: Pleg<FakeRuntime>,
+}
+
+fn source() -> SourceId {
+    SourceId::new(SourceKind::File, "/pods")
+}
+
+impl Scene {
+    fn start(runtime: FakeRuntime, folder: &Path) -> Self {
+        let mut pleg = Pleg::new(runtime.clone(), Config::default(), Metrics::default());
+        let mut settings = Settings::new("node", folder);
+        settings.logs = folder.join("logs");
+        settings.network = PodNetwork::LoopbackOnly;
+        let (updates, received) = mpsc::channel(8);
+        let (agent, handle) = Agent::new(AgentParts {
+            runtime: Arc::new(runtime.clone()),
+            pleg: pleg.handle(),
+            settings,
+            updates: received,
+            sources: vec![source()],
+        });
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(agent.run(async {
+            let _ = stopped.await;
+        }));
+        pleg.start();
+        Self { runtime, handle, updates, task, _stop: stop, _pleg: pleg }
+    }
+
+    async fn send(&self, operation: Operation, pods: &[Arc<Pod>]) {
+        let delta = Delta { source: source(), operation, pods: pods.to_vec() };
+        self.updates.send(SourceUpdate::Pods(delta)).await.unwrap();
+    }
+
+    /// Waits until a pod is as it should be.
+    async fn until(&self, what: &str, holds: impl Fn(&[Arc<PodView>]) -> bool) {
+        let mut changes = self.handle.board().changes();
+        let waiting = async {
+            while !holds(&self.handle.board().all()) {
+                changes.changed().await.unwrap();
+            }
+        };
+        if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
+            panic!("{what} did not happen; {:#?}", self.handle.board().all());
+        }
+    }
+
+    async fn until_phase(&self, wanted: &str) {
+        let phase = |view: &Arc<PodView>| view.status.phase.clone().unwrap_or_default();
+        self.until(wanted, |all| all.iter().any(|view| phase(view) == wanted)).await;
+    }
+
+    async fn until_waiting(&self, wanted: &str) {
+        self.until(wanted, |all| all.iter().any(|view| waits_for(view).as_deref() == Some(wanted))).await;
+    }
+
+    async fn until_running(&self, wanted: &[&str]) {
+        let waiting = async {
+            while self.runtime.running() != wanted {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
+            panic!("{wanted:?} do not run, but {:?}", self.runtime.running());
+        }
+    }
+
+    async fn until_gone(&self) {
+        self.until("nothing left", <[_]>::is_empty).await;
+    }
+}
+
+/// Why the first container waits.
+fn waits_for(view: &PodView) -> Option<String> {
+    let state = view.status.container_statuses.as_ref()?.first()?.state.as_ref()?;
+    state.waiting.as_ref()?.reason.clone()
+}
+
+fn pod(policy: &str, init: &[&str], containers: &[&str]) -> Arc<Pod> {
+    Arc::new(testkit::pod(policy, init, containers))
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_started_and_taken_down() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let web = pod("Always", &[], &["web"]);
+    stage.send(Operation::Add, &[web.clone()]).await;
+    stage.until_phase("Running").await;
+    assert_eq!(stage.runtime.take_calls(), ["run sandbox 0", "create web-0", "start"]);
+    assert!(folder.path().join("pods/uid").exists());
+    stage.send(Operation::Remove, &[web]).await;
+    stage.until_gone().await;
+    assert_eq!(
+        stage.runtime.take_calls(),
+        ["stop web in 30s", "stop sandbox", "remove web-0", "stop sandbox", "remove sandbox"]
+    );
+    assert_eq!(stage.runtime.known(), (0, 0));
+    assert!(!folder.path().join("pods/uid").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crashing_container_restarts_at_once_and_then_waits_longer_and_longer() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    stage.until_running(&["web-0"]).await;
+    let mut waits = Vec::new();
+    for attempt in 1..6 {
+        stage.runtime.exit("web", 1);
+        let begun = tokio::time::Instant::now();
+        stage.until_running(&[&format!("web-{attempt}")]).await;
+        waits.push(begun.elapsed().as_secs());
+    }
+    // Up to a second is the period of the PLEG, which hears of the exit by looking.
+    let wanted = [0, 10, 20, 40, 80];
+    assert!(waits.iter().zip(wanted).all(|(wait, wanted)| (wanted..=wanted + 1).contains(wait)), "{waits:?}");
+    stage.runtime.exit("web", 1);
+    stage.until_waiting("CrashLoopBackOff").await;
+    let view = stage.handle.board().all()[0].clone();
+    let status = &view.status.container_statuses.as_ref().unwrap()[0];
+    let message = status.state.as_ref().unwrap().waiting.as_ref().unwrap().message.clone().unwrap();
+    assert_eq!(message, "back-off 2m40s restarting failed container=web pod=web_default(uid)");
+    assert_eq!(status.last_state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code, 1);
+    assert_eq!(stage.runtime.known(), (1, 1), "of those that ended only the newest is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn init_containers_run_in_order_and_sidecars_stay() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &["setup", "proxy*"], &["web"])]).await;
+    stage.until_running(&["setup-0"]).await;
+    stage.runtime.exit("setup", 0);
+    stage.until_running(&["proxy-0", "web-0"]).await;
+    let calls = stage.runtime.take_calls();
+    assert_eq!(
+        calls,
+        ["run sandbox 0", "create setup-0", "start", "create proxy-0", "start", "create web-0", "start"]
+    );
+    stage.until_phase("Running").await;
+    stage.send(Operation::Remove, &[pod("Always", &["setup", "proxy*"], &["web"])]).await;
+    stage.until_gone().await;
+    let calls = stage.runtime.take_calls();
+    let place = |wanted: &str| calls.iter().position(|call| call.starts_with(wanted)).unwrap();
+    assert!(
+        place("stop web") < place("stop proxy") && place("stop proxy") < place("stop sandbox"),
+        "{calls:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_ends_by_itself_and_stays_to_be_looked_at() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let job = pod("Never", &[], &["job"]);
+    stage.send(Operation::Add, &[job.clone()]).await;
+    stage.until_running(&["job-0"]).await;
+    stage.runtime.exit("job", 3);
+    stage.until("end", |all| all[0].stage == Stage::Terminated).await;
+    assert_eq!(stage.handle.board().all()[0].status.phase.as_deref(), Some("Failed"));
+    assert_eq!(stage.runtime.known(), (1, 1));
+    assert_eq!(stage.runtime.take_calls().last().unwrap(), "stop sandbox");
+    stage.send(Operation::Remove, &[job]).await;
+    stage.until_gone().await;
+    assert_eq!(stage.runtime.known(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_sandbox_is_replaced_with_everything_in_it() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.runtime.break_sandboxes();
+    stage.until_running(&["web-1"]).await;
+    let calls = stage.runtime.take_calls();
+    assert!(calls.contains(&"run sandbox 1".to_owned()), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_cannot_be_had_is_asked_for_less_and_less() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.image_is_absent("image:1", true);
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    stage.until_waiting("ErrImagePull").await;
+    stage.send(Operation::Update, &[pod("Always", &[], &["web"])]).await;
+    stage.until_waiting("ImagePullBackOff").await;
+    let pulls = |calls: &[String]| calls.iter().filter(|call| call.starts_with("pull")).count();
+    assert_eq!(pulls(&stage.runtime.take_calls()), 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let tried = pulls(&stage.runtime.take_calls());
+    assert!((1..=3).contains(&tried), "{tried} pulls in a minute");
+    stage.runtime.image_is_absent("image:1", false);
+    stage.until_phase("Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_can_be_ended_while_its_image_is_fetched() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.image_is_absent("image:1", true);
+    runtime.hang("pull");
+    let stage = Scene::start(runtime, folder.path());
+    let web = pod("Always", &[], &["web"]);
+    stage.send(Operation::Add, &[web.clone()]).await;
+    stage.until("a pod", |all| !all.is_empty()).await;
+    while !stage.runtime.take_calls().contains(&"pull image:1".to_owned()) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stage.send(Operation::Remove, &[web]).await;
+    stage.until_gone().await;
+    assert_eq!(stage.runtime.known(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_comes_back_adopts_what_runs_and_ends_what_is_no_longer_wanted() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let named = |uid: &str, name: &str| {
+        let mut pod = testkit::pod("Always", &[], &[name]);
+        pod.metadata.uid = Some(uid.to_owned());
+        pod.metadata.name = Some(name.to_owned());
+        Arc::new(pod)
+    };
+    stage.send(Operation::Add, &[named("1", "stays"), named("2", "goes")]).await;
+    stage.until_running(&["goes-0", "stays-0"]).await;
+    let runtime = stage.runtime.clone();
+    stage.task.abort();
+    drop(stage);
+    runtime.take_calls();
+
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[named("1", "stays")]).await;
+    stage.until_running(&["stays-0"]).await;
+    stage.until("only one left", |all| all.len() == 1).await;
+    let calls = stage.runtime.take_calls();
+    assert!(!calls.iter().any(|call| call.starts_with("create") || call.starts_with("run")), "{calls:?}");
+    assert_eq!(stage.runtime.known(), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_version_starts_after_the_old_one_is_gone() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let version = |uid: &str| {
+        let mut pod = testkit::pod("Always", &[], &["web"]);
+        pod.metadata.uid = Some(uid.to_owned());
+        Arc::new(pod)
+    };
+    stage.send(Operation::Add, &[version("1")]).await;
+    stage.until_running(&["web-0"]).await;
+    // The runtime in memory would not stand two sandboxes of one name.
+    for number in 2..20 {
+        stage.send(Operation::Remove, &[version(&(number - 1).to_string())]).await;
+        stage.send(Operation::Add, &[version(&number.to_string())]).await;
+    }
+    stage
+        .until("the last version alone", |all| {
+            all.len() == 1
+                && all[0].pod.metadata.uid.as_deref() == Some("19")
+                && all[0].status.phase.as_deref() == Some("Running")
+        })
+        .await;
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_pod_stays_stopped_until_it_is_changed() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.handle.stop(PodSelector::One("uid".into()), Some(5));
+    stage.until("end", |all| all[0].stage == Stage::Terminated).await;
+    assert!(stage.runtime.take_calls().contains(&"stop web in 5s".to_owned()));
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(stage.runtime.running().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_eat_into_the_grace_and_a_shorter_grace_cuts_them_short() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let mut web = testkit::pod("Always", &[], &["web"]);
+    let sleep = LifecycleHandler { sleep: Some(SleepAction { seconds: 12 }), ..LifecycleHandler::default() };
+    web.spec.as_mut().unwrap().containers[0].lifecycle =
+        Some(Lifecycle { pre_stop: Some(sleep), ..Lifecycle::default() });
+    let web = Arc::new(web);
+    stage.send(Operation::Add, &[web.clone()]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.runtime.take_calls();
+    stage.send(Operation::Remove, &[web.clone()]).await;
+    stage.until_gone().await;
+    assert_eq!(stage.runtime.take_calls()[0], "stop web in 18s");
+
+    stage.send(Operation::Add, &[web.clone()]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.send(Operation::Remove, &[web]).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    stage.runtime.take_calls();
+    stage.handle.stop(PodSelector::All, Some(1));
+    stage.until_gone().await;
+    assert_eq!(stage.runtime.take_calls()[0], "stop web in 2s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_for_one_container_does_not_hold_up_another() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.image_is_absent("image:1", false);
+    let stage = Scene::start(runtime, folder.path());
+    let mut two = testkit::pod("Always", &[], &["bad", "good"]);
+    two.spec.as_mut().unwrap().containers[0].image = Some("NOT AN IMAGE".to_owned());
+    stage.send(Operation::Add, &[Arc::new(two)]).await;
+    stage.until_running(&["good-0"]).await;
+    stage.until_waiting("InvalidImageName").await;
+    stage.runtime.exit("good", 1);
+    stage.until_running(&["good-1"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_cannot_be_made_is_tried_again_without_haste() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.fail("run_sandbox", Some("no room"));
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let tried = stage.runtime.take_calls().len();
+    assert!((5..=12).contains(&tried), "{tried} times in 100 s");
+    let happened = stage.handle.board().all()[0].happenings.clone();
+    assert!(
+        happened.iter().any(|one| one.reason == "FailedCreatePodSandBox" && one.message.contains("no room"))
+    );
+    stage.runtime.fail("run_sandbox", None);
+    stage.until_phase("Running").await;
+}

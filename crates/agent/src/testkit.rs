@@ -1,0 +1,349 @@
+//! A runtime in memory, for tests on paused time: it acts, it can be observed, it holds against the agent what no runtime
+//! would forgive.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pleg::{Listing, Observe, ObserveError, Progress};
+use rubelet_cri::{labels, v1};
+use rubelet_model::{
+    ContainerId, ContainerState, ContainerStatus, ListedContainer, ListedSandbox, PodRef, PodStatus, PodUid,
+    RuntimePod, SandboxId, SandboxState, SandboxStatus, UnixNanos,
+};
+
+use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
+
+#[derive(Clone, Debug)]
+struct Sandbox {
+    pod: PodRef,
+    status: SandboxStatus,
+}
+
+#[derive(Debug, Default)]
+struct World {
+    sandboxes: BTreeMap<SandboxId, Sandbox>,
+    containers: BTreeMap<ContainerId, (PodUid, ContainerStatus)>,
+    calls: Vec<String>,
+    next: u64,
+    absent_images: BTreeSet<String>,
+    fails: BTreeMap<&'static str, CallError>,
+    hangs: BTreeSet<&'static str>,
+}
+
+impl World {
+    /// Grows with everything that happens, so it serves as a clock.
+    fn tick(&mut self) -> UnixNanos {
+        self.next += 1;
+        UnixNanos(i64::try_from(self.next).unwrap_or(i64::MAX))
+    }
+}
+
+/// A runtime in memory. Clones are the same runtime.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FakeRuntime(Arc<Mutex<World>>);
+
+impl FakeRuntime {
+    /// What was asked of it since this was last asked, in words.
+    pub(crate) fn take_calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().calls)
+    }
+
+    /// A call fails from now on, or no longer.
+    pub(crate) fn fail(&self, call: &'static str, message: Option<&str>) {
+        let mut world = self.0.lock();
+        match message {
+            Some(message) => {
+                let error = CallError { failure: CallFailure::Refused, message: message.into() };
+                world.fails.insert(call, error);
+            }
+            None => {
+                world.fails.remove(call);
+            }
+        }
+    }
+
+    /// A call never comes back from now on.
+    pub(crate) fn hang(&self, call: &'static str) {
+        self.0.lock().hangs.insert(call);
+    }
+
+    /// An image that is not there, or is again.
+    pub(crate) fn image_is_absent(&self, name: &str, is_absent: bool) {
+        let mut world = self.0.lock();
+        if is_absent {
+            world.absent_images.insert(name.to_owned());
+        } else {
+            world.absent_images.remove(name);
+        }
+    }
+
+    /// The process of the newest container of this name ends.
+    pub(crate) fn exit(&self, name: &str, code: i32) {
+        let mut world = self.0.lock();
+        let now = world.tick();
+        let running = world
+            .containers
+            .values_mut()
+            .map(|(_, status)| status)
+            .filter(|status| &*status.name == name && status.state == ContainerState::Running)
+            .max_by_key(|status| status.attempt)
+            .expect("a running container of that name");
+        running.state = ContainerState::Exited;
+        running.exit_code = code;
+        running.finished_at = now;
+        running.reason = if code == 0 { "Completed".into() } else { "Error".into() };
+    }
+
+    /// Every sandbox breaks.
+    pub(crate) fn break_sandboxes(&self) {
+        let mut world = self.0.lock();
+        for sandbox in world.sandboxes.values_mut() {
+            sandbox.status.state = SandboxState::NotReady;
+        }
+    }
+
+    /// Everything that runs, as `name-attempt`.
+    pub(crate) fn running(&self) -> Vec<String> {
+        let world = self.0.lock();
+        let mut running: Vec<String> = world
+            .containers
+            .values()
+            .filter(|(_, status)| status.state == ContainerState::Running)
+            .map(|(_, status)| format!("{}-{}", status.name, status.attempt))
+            .collect();
+        running.sort();
+        running
+    }
+
+    /// How many sandboxes and containers it knows, dead or alive.
+    pub(crate) fn known(&self) -> (usize, usize) {
+        let world = self.0.lock();
+        (world.sandboxes.len(), world.containers.len())
+    }
+
+    async fn call(&self, name: &'static str, words: String) -> Result<(), CallError> {
+        let (fails, hangs) = {
+            let mut world = self.0.lock();
+            world.calls.push(words);
+            (world.fails.get(name).cloned(), world.hangs.contains(name))
+        };
+        if hangs {
+            std::future::pending::<()>().await;
+        }
+        fails.map_or(Ok(()), Err)
+    }
+
+    fn pods(&self) -> Vec<Arc<RuntimePod>> {
+        let world = self.0.lock();
+        let mut pods: BTreeMap<PodUid, RuntimePod> = BTreeMap::new();
+        for sandbox in world.sandboxes.values() {
+            let pod =
+                pods.entry(sandbox.pod.uid.clone()).or_insert_with(|| RuntimePod::empty(sandbox.pod.clone()));
+            let SandboxStatus { id, attempt, state, created_at, .. } = sandbox.status.clone();
+            pod.sandboxes.push(ListedSandbox { id, attempt, state, created_at });
+        }
+        for (uid, status) in world.containers.values() {
+            let pod = pods
+                .entry(uid.clone())
+                .or_insert_with(|| RuntimePod::empty(PodRef::new(uid.clone(), "", "")));
+            let ContainerStatus { id, name, sandbox, attempt, state, created_at, .. } = status.clone();
+            pod.containers.push(ListedContainer { id, name, sandbox, attempt, state, created_at });
+        }
+        let sorted = |mut pod: RuntimePod| {
+            pod.sort();
+            Arc::new(pod)
+        };
+        pods.into_values().map(sorted).collect()
+    }
+}
+
+impl Observe for FakeRuntime {
+    async fn list(&self, _: &Progress) -> Result<Listing, ObserveError> {
+        Ok(Listing { pods: self.pods(), unreadable: 0, epoch: 1 })
+    }
+
+    async fn list_pod(&self, pod: &PodUid, _: &Progress) -> Result<Listing, ObserveError> {
+        let pods = self.pods().into_iter().filter(|known| known.pod.uid == *pod).collect();
+        Ok(Listing { pods, unreadable: 0, epoch: 1 })
+    }
+
+    async fn inspect(&self, pod: &RuntimePod, _: &Progress) -> Result<PodStatus, ObserveError> {
+        let world = self.0.lock();
+        let sandboxes = pod.sandboxes.iter().filter_map(|listed| world.sandboxes.get(&listed.id));
+        let containers = pod.containers.iter().filter_map(|listed| world.containers.get(&listed.id));
+        Ok(PodStatus {
+            pod: pod.pod.clone(),
+            ips: Vec::new(),
+            sandboxes: sandboxes.map(|sandbox| sandbox.status.clone()).collect(),
+            containers: containers.map(|(_, status)| status.clone()).collect(),
+        })
+    }
+}
+
+impl Runtime for FakeRuntime {
+    async fn run_sandbox(&self, config: v1::PodSandboxConfig, _: &str) -> Result<SandboxId, CallError> {
+        let metadata = config.metadata.unwrap();
+        self.call("run_sandbox", format!("run sandbox {}", metadata.attempt)).await?;
+        let mut world = self.0.lock();
+        let is_ready = |sandbox: &Sandbox| {
+            sandbox.status.state == SandboxState::Ready
+                && (&*sandbox.pod.namespace, &*sandbox.pod.name) == (&*metadata.namespace, &*metadata.name)
+        };
+        assert!(!world.sandboxes.values().any(is_ready), "two live sandboxes of one name");
+        let created_at = world.tick();
+        let id = SandboxId::from(format!("sandbox-{}", created_at.0));
+        let pod = PodRef::new(metadata.uid, metadata.namespace, metadata.name);
+        let status = SandboxStatus {
+            id: id.clone(),
+            attempt: metadata.attempt,
+            state: SandboxState::Ready,
+            created_at,
+            ips: Vec::new(),
+            runtime_handler: "".into(),
+        };
+        world.sandboxes.insert(id.clone(), Sandbox { pod, status });
+        Ok(id)
+    }
+
+    async fn sandbox_ips(&self, _: &SandboxId) -> Result<Vec<IpAddr>, CallError> {
+        Ok(Vec::new())
+    }
+
+    async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {
+        self.call("stop_sandbox", "stop sandbox".to_owned()).await?;
+        let mut world = self.0.lock();
+        let now = world.tick();
+        if let Some(sandbox) = world.sandboxes.get_mut(id) {
+            sandbox.status.state = SandboxState::NotReady;
+        }
+        for (_, status) in world.containers.values_mut() {
+            if status.sandbox == *id && status.state == ContainerState::Running {
+                (status.state, status.exit_code, status.finished_at) = (ContainerState::Exited, 137, now);
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {
+        self.call("remove_sandbox", "remove sandbox".to_owned()).await?;
+        let mut world = self.0.lock();
+        assert!(
+            !world.containers.values().any(|(_, status)| status.sandbox == *id),
+            "a sandbox is removed after its containers"
+        );
+        world.sandboxes.remove(id);
+        Ok(())
+    }
+
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: v1::ContainerConfig,
+        _: v1::PodSandboxConfig,
+    ) -> Result<ContainerId, CallError> {
+        let metadata = config.metadata.unwrap();
+        let words = format!("create {}-{}", metadata.name, metadata.attempt);
+        self.call("create_container", words).await?;
+        let mut world = self.0.lock();
+        let home = world.sandboxes.get(sandbox).expect("a sandbox");
+        assert_eq!(home.status.state, SandboxState::Ready, "containers are made in a live sandbox");
+        let uid = home.pod.uid.clone();
+        let is_live = |(_, status): &(PodUid, ContainerStatus)| {
+            status.sandbox == *sandbox
+                && *status.name == *metadata.name
+                && matches!(status.state, ContainerState::Running | ContainerState::Unknown)
+        };
+        assert!(!world.containers.values().any(is_live), "two live containers of the name {}", metadata.name);
+        let created_at = world.tick();
+        let id = ContainerId::from(format!("{}-{}", metadata.name, created_at.0));
+        let hash = config.annotations.get(labels::CONTAINER_HASH);
+        let status = ContainerStatus {
+            id: id.clone(),
+            name: metadata.name.into(),
+            sandbox: sandbox.clone(),
+            attempt: metadata.attempt,
+            state: ContainerState::Created,
+            created_at,
+            started_at: UnixNanos(0),
+            finished_at: UnixNanos(0),
+            exit_code: 0,
+            reason: "".into(),
+            message: "".into(),
+            image: "image".into(),
+            image_ref: "sha256:1".into(),
+            log_path: "".into(),
+            hash: hash.and_then(|hash| u64::from_str_radix(hash, 16).ok()),
+            restart_count: metadata.attempt,
+        };
+        world.containers.insert(id.clone(), (uid, status));
+        Ok(id)
+    }
+
+    async fn start_container(&self, id: &ContainerId) -> Result<(), CallError> {
+        self.call("start_container", "start".to_owned()).await?;
+        let mut world = self.0.lock();
+        let now = world.tick();
+        let (_, status) = world.containers.get_mut(id).expect("a container");
+        assert_eq!(status.state, ContainerState::Created, "a container is started once");
+        (status.state, status.started_at) = (ContainerState::Running, now);
+        Ok(())
+    }
+
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CallError> {
+        let name =
+            self.0.lock().containers.get(id).map(|(_, status)| status.name.to_string()).unwrap_or_default();
+        self.call("stop_container", format!("stop {name} in {}s", grace.as_secs())).await?;
+        let mut world = self.0.lock();
+        let now = world.tick();
+        if let Some((_, status)) = world.containers.get_mut(id)
+            && status.state == ContainerState::Running
+        {
+            (status.state, status.exit_code, status.finished_at) = (ContainerState::Exited, 143, now);
+        }
+        Ok(())
+    }
+
+    async fn remove_container(&self, id: &ContainerId) -> Result<(), CallError> {
+        let found = self.0.lock().containers.get(id).cloned();
+        let Some((_, status)) = found else { return Ok(()) };
+        self.call("remove_container", format!("remove {}-{}", status.name, status.attempt)).await?;
+        assert_ne!(status.state, ContainerState::Running, "only stopped containers are removed");
+        self.0.lock().containers.remove(id);
+        Ok(())
+    }
+
+    async fn exec(&self, _: &ContainerId, command: &[String]) -> Result<v1::ExecSyncResponse, CallError> {
+        self.call("exec", format!("exec {}", command.join(" "))).await?;
+        Ok(v1::ExecSyncResponse::default())
+    }
+
+    async fn reopen_log(&self, _: &ContainerId) -> Result<(), CallError> {
+        Ok(())
+    }
+}
+
+impl ImageStore for FakeRuntime {
+    async fn image(&self, name: &str) -> Result<Option<v1::Image>, CallError> {
+        let is_absent = self.0.lock().absent_images.contains(name);
+        Ok((!is_absent).then(|| v1::Image { id: "sha256:1".to_owned(), ..v1::Image::default() }))
+    }
+
+    async fn pull(&self, name: &str, _: v1::PodSandboxConfig) -> Result<String, CallError> {
+        self.call("pull", format!("pull {name}")).await?;
+        if self.0.lock().absent_images.contains(name) {
+            return Err(CallError { failure: CallFailure::NotFound, message: "no such image".into() });
+        }
+        Ok("sha256:1".to_owned())
+    }
+
+    async fn images(&self) -> Result<Vec<v1::Image>, CallError> {
+        Ok(Vec::new())
+    }
+
+    async fn remove_image(&self, _: &str) -> Result<(), CallError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! `emptyDir`: a folder on disk, in memory or of huge pages that lives as long as the pod.
+
+use std::fs;
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, PodSpec, ResourceRequirements};
+
+use super::{PodDirectory, VolumeError, layout, mount_table};
+use crate::downward::PodFacts;
+use crate::resource::Quantity;
+
+const PLUGIN: &str = "empty-dir";
+
+/// Makes it, or finds it as it was left: its content belongs to the pod.
+pub(super) fn make(
+    directory: &PodDirectory,
+    name: &str,
+    source: &EmptyDirVolumeSource,
+    facts: &PodFacts<'_>,
+) -> Result<PathBuf, VolumeError> {
+    let path = directory.volume(PLUGIN, name);
+    let medium = Medium::of(source, facts)?;
+    let marker = directory.plugin(PLUGIN, name).join("ready");
+    let is_in_place = medium == Medium::Disk || mount_table::is_mount_point(&path)?;
+    if is_in_place && path.is_dir() && marker.exists() {
+        return Ok(path);
+    }
+    layout::create_directory(&path, 0o777)?;
+    if !is_in_place {
+        match medium {
+            Medium::Disk => {}
+            Medium::Memory { size } => mount_table::mount_tmpfs(&path, size)?,
+            Medium::HugePages { page_size } => mount_table::mount_huge_pages(&path, page_size)?,
+        }
+    }
+    layout::set_mode(&path, 0o777)?;
+    layout::create_directory(&directory.plugin(PLUGIN, name), 0o750)?;
+    fs::write(&marker, []).map_err(VolumeError::io("create", &marker))?;
+    Ok(path)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Medium {
+    Disk,
+    Memory { size: Option<u64> },
+    HugePages { page_size: u64 },
+}
+
+impl Medium {
+    fn of(source: &EmptyDirVolumeSource, facts: &PodFacts<'_>) -> Result<Self, VolumeError> {
+        match source.medium.as_deref().unwrap_or_default() {
+            "Memory" => Ok(Self::Memory { size: memory_size(source, facts) }),
+            "HugePages" => sole_huge_page_size(facts).map(|page_size| Self::HugePages { page_size }),
+            medium => {
+                match medium.strip_prefix("HugePages-").and_then(|size| size.parse::<Quantity>().ok()) {
+                    Some(size) => Ok(Self::HugePages { page_size: size.units().unsigned_abs() }),
+                    None => Ok(Self::Disk),
+                }
+            }
+        }
+    }
+}
+
+/// The least of what the node has, what the pod may use and what the volume may hold.
+fn memory_size(source: &EmptyDirVolumeSource, facts: &PodFacts<'_>) -> Option<u64> {
+    let node = facts.node.allocatable.get("memory").copied();
+    let pod = facts.pod.spec.as_ref().and_then(pod_memory_limit);
+    let volume = source.size_limit.as_ref().and_then(|limit| Quantity::of(limit).ok());
+    let least = [node, pod, volume].into_iter().flatten().filter(|limit| *limit > Quantity::ZERO).min()?;
+    u64::try_from(least.units()).ok()
+}
+
+/// Only if every container has one: otherwise the pod has no limit.
+fn pod_memory_limit(spec: &PodSpec) -> Option<Quantity> {
+    let memory = |resources: Option<&ResourceRequirements>| {
+        resources?.limits.as_ref()?.get("memory").and_then(|limit| Quantity::of(limit).ok())
+    };
+    memory(spec.resources.as_ref())
+        .or_else(|| spec.containers.iter().map(|container| memory(container.resources.as_ref())).sum())
+}
+
+fn sole_huge_page_size(facts: &PodFacts<'_>) -> Result<u64, VolumeError> {
+    let spec = facts.pod.spec.as_ref().ok_or(VolumeError::HugePages)?;
+    let mut sizes: Vec<&str> = spec
+        .containers
+        .iter()
+        .chain(spec.init_containers.iter().flatten())
+        .filter_map(|container| container.resources.as_ref()?.limits.as_ref())
+        .flat_map(|limits| limits.keys().filter_map(|name| name.strip_prefix("hugepages-")))
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    match sizes[..] {
+        [size] => size
+            .parse::<Quantity>()
+            .map(|size| size.units().unsigned_abs())
+            .map_err(|_| VolumeError::HugePages),
+        _ => Err(VolumeError::HugePages),
+    }
+}

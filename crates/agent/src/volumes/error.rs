@@ -1,0 +1,121 @@
+//! Why a volume cannot be had.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::downward::DownwardError;
+use crate::environment::ExpansionError;
+
+/// Why a volume cannot be prepared or taken down, or a mount not be made.
+#[derive(Debug, Error)]
+pub enum VolumeError {
+    /// One volume of the pod cannot be set up.
+    #[error("MountVolume.SetUp failed for volume {volume:?} : {source}")]
+    SetUp {
+        /// Its name.
+        volume: String,
+        /// Why.
+        source: Box<VolumeError>,
+    },
+    /// The pod uses a kind of volume that this agent does not have.
+    #[error(
+        "volume type {0} is not supported; use emptyDir, hostPath, configMap, secret, projected or downwardAPI"
+    )]
+    Unsupported(&'static str),
+    /// There is no such config map beside the pod.
+    #[error("configmap {0:?} not found")]
+    NoConfigMap(String),
+    /// There is no such secret beside the pod.
+    #[error("secret {0:?} not found")]
+    NoSecret(String),
+    /// An item names a key that is not there.
+    #[error("configmap references non-existent config key: {0}")]
+    NoConfigMapKey(String),
+    /// An item names a key that is not there.
+    #[error("references non-existent secret key: {0}")]
+    NoSecretKey(String),
+    /// A file of the volume would lie outside of it, or has a name that no file can have.
+    #[error("invalid path {path:?} in the volume: {why}")]
+    Path {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A reference to the pod itself leads nowhere.
+    #[error(transparent)]
+    Downward(#[from] DownwardError),
+    /// The host path is not what the manifest says it is.
+    #[error("hostPath type check failed: {} is not a {kind}", .path.display())]
+    HostPath {
+        /// The path.
+        path: PathBuf,
+        /// What it should be.
+        kind: &'static str,
+    },
+    /// `medium: HugePages` without saying which: no container asks for exactly one size of huge pages.
+    #[error(
+        "medium HugePages needs exactly one hugepages-<size> resource in the pod; or name the size, as in HugePages-2Mi"
+    )]
+    HugePages,
+    /// The container mounts a volume that the pod does not have.
+    #[error("cannot find volume {volume:?} to mount into container {container:?}")]
+    NoVolume {
+        /// The name.
+        volume: String,
+        /// The container.
+        container: String,
+    },
+    /// The `subPath` leads out of the volume.
+    #[error("subPath {subpath:?} of volume {volume:?} leads out of it, or is not a path inside it")]
+    Escapes {
+        /// The volume.
+        volume: String,
+        /// The path.
+        subpath: String,
+    },
+    /// The `subPathExpr` uses a variable that the container does not have.
+    #[error("failed to expand subPathExpr {expression:?}: {source}")]
+    Expansion {
+        /// The expression.
+        expression: String,
+        /// Why.
+        source: ExpansionError,
+    },
+    /// Something is still mounted inside, so nothing there may be deleted.
+    #[error("{} still has a mount in it: unmount it, or wait for who uses it; nothing in it is deleted", .0.display())]
+    StillMounted(PathBuf),
+    /// The system said no.
+    #[error("{doing} {}: {source}", .path.display())]
+    Io {
+        /// What was tried, like `create`.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl VolumeError {
+    /// The reason of the event that tells of it.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::NoVolume { .. } | Self::Escapes { .. } | Self::Expansion { .. } => {
+                "CreateContainerConfigError"
+            }
+            _ => "FailedMount",
+        }
+    }
+
+    pub(crate) fn io<E: Into<io::Error>>(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.into();
+        move |source| Self::Io { doing, path, source: source.into() }
+    }
+}

@@ -1,0 +1,147 @@
+//! Where things of a pod lie on disk. The same layout as the kubelet's, so that its tools find their way.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use super::VolumeError;
+
+/// The folder of the agent: `/var/lib/kubelet` by another name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataDirectory {
+    root: PathBuf,
+}
+
+impl DataDirectory {
+    /// The data folder at `root`, which should be absolute.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// `<root>/pods`: one folder for each pod, named by its UID.
+    #[must_use]
+    pub fn pods(&self) -> PathBuf {
+        self.root.join("pods")
+    }
+
+    /// The folder of one pod.
+    ///
+    /// # Errors
+    /// If the UID is not a plain name: it comes from manifests and from labels, and must not lead elsewhere.
+    pub fn pod(&self, uid: &str) -> Result<PodDirectory, VolumeError> {
+        match Path::new(uid).components().collect::<Vec<_>>()[..] {
+            [Component::Normal(name)] if name == uid => Ok(PodDirectory { root: self.pods().join(name) }),
+            _ => Err(VolumeError::Path {
+                path: uid.to_owned(),
+                why: "the UID of a pod must be a plain file name",
+            }),
+        }
+    }
+}
+
+/// The folder of a pod: `<root>/pods/<uid>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodDirectory {
+    root: PathBuf,
+}
+
+impl PodDirectory {
+    /// The folder itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// `volumes`: all volumes, by plugin.
+    #[must_use]
+    pub fn volumes(&self) -> PathBuf {
+        self.root.join("volumes")
+    }
+
+    /// `volumes/kubernetes.io~<plugin>/<name>`.
+    #[must_use]
+    pub fn volume(&self, plugin: &str, name: &str) -> PathBuf {
+        self.volumes().join(format!("kubernetes.io~{plugin}")).join(name)
+    }
+
+    /// `plugins`: what volume plugins remember.
+    #[must_use]
+    pub fn plugins(&self) -> PathBuf {
+        self.root.join("plugins")
+    }
+
+    /// `plugins/kubernetes.io~<plugin>/<name>`: what a plugin remembers of a volume.
+    #[must_use]
+    pub fn plugin(&self, plugin: &str, name: &str) -> PathBuf {
+        self.plugins().join(format!("kubernetes.io~{plugin}")).join(name)
+    }
+
+    /// `volume-subpaths`: parts of volumes, bound where nobody can move them.
+    #[must_use]
+    pub fn subpaths(&self) -> PathBuf {
+        self.root.join("volume-subpaths")
+    }
+
+    /// `volume-subpaths/<volume>/<container>/<index>`.
+    #[must_use]
+    pub fn subpath(&self, volume: &str, container: &str, index: usize) -> PathBuf {
+        self.subpaths().join(volume).join(container).join(index.to_string())
+    }
+
+    /// `containers/<name>`: termination messages.
+    #[must_use]
+    pub fn container(&self, name: &str) -> PathBuf {
+        self.root.join("containers").join(name)
+    }
+
+    /// `etc-hosts`: the hosts file of all its containers.
+    #[must_use]
+    pub fn etc_hosts(&self) -> PathBuf {
+        self.root.join("etc-hosts")
+    }
+
+    /// Makes the folders that every pod has.
+    ///
+    /// # Errors
+    /// If the disk says no.
+    pub fn create(&self) -> Result<(), VolumeError> {
+        for path in [self.root.clone(), self.volumes(), self.plugins(), self.root.join("containers")] {
+            create_directory(&path, 0o750)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a folder and those above it. Whether it was not there before.
+pub(super) fn create_directory(path: &Path, mode: u32) -> Result<bool, VolumeError> {
+    if let Some(parent) = path.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o750)
+            .create(parent)
+            .map_err(VolumeError::io("create", parent))?;
+    }
+    match fs::create_dir(path) {
+        Ok(()) => set_mode(path, mode).map(|()| true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => Ok(false),
+        Err(error) => Err(VolumeError::io("create", path)(error)),
+    }
+}
+
+/// Makes a folder of the host and those above it, all with this mode.
+pub(super) fn create_directory_tree(path: &Path, mode: u32) -> Result<(), VolumeError> {
+    DirBuilder::new().recursive(true).mode(mode).create(path).map_err(VolumeError::io("create", path))?;
+    set_mode(path, mode)
+}
+
+/// Gives exactly this mode, whatever the umask.
+pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), VolumeError> {
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(VolumeError::io("set the mode of", path))
+}

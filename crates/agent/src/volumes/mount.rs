@@ -1,0 +1,106 @@
+//! What a container sees of a volume.
+
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::{Container, VolumeMount};
+
+use super::{PodDirectory, Prepared, VolumeError, subpath};
+use crate::environment::{Environment, expand_all_or_nothing};
+
+/// One mount of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The volume's name in the pod.
+    pub volume: String,
+    /// What to mount.
+    pub host_path: PathBuf,
+    /// Where the container sees it.
+    pub container_path: String,
+    /// Whether the container may only read it.
+    pub read_only: bool,
+    /// Whether that holds for mounts inside it, too. Asked for only together with `read_only`.
+    pub recursive_read_only: RecursiveReadOnly,
+    /// Who sees mounts made later.
+    pub propagation: Propagation,
+    /// Whether the runtime may give it the container's `SELinux` label: what the agent made itself.
+    pub selinux_relabel: bool,
+}
+
+/// Who sees mounts that are made later inside a mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Propagation {
+    /// Nobody on the other side.
+    #[default]
+    Private,
+    /// The container sees those of the host.
+    HostToContainer,
+    /// Each side sees those of the other.
+    Bidirectional,
+}
+
+/// Whether a read-only mount makes the mounts inside it read-only, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecursiveReadOnly {
+    /// No.
+    #[default]
+    Disabled,
+    /// If the runtime can.
+    IfPossible,
+    /// Yes; a runtime that cannot may not run the container.
+    Enabled,
+}
+
+pub(super) fn make(
+    directory: &PodDirectory,
+    prepared: &Prepared,
+    container: &Container,
+    environment: &Environment,
+    index: usize,
+    wanted: &VolumeMount,
+) -> Result<Mount, VolumeError> {
+    let volume = prepared.volumes.get(&wanted.name).ok_or_else(|| VolumeError::NoVolume {
+        volume: wanted.name.clone(),
+        container: container.name.clone(),
+    })?;
+    let host_path = match subpath_of(wanted, environment)? {
+        None => volume.path.clone(),
+        Some(path) => {
+            let inside = subpath::open(&wanted.name, volume, &path)?;
+            let target = directory.subpath(&wanted.name, &container.name, index);
+            subpath::bind(inside, &target)?;
+            target
+        }
+    };
+    Ok(Mount {
+        volume: wanted.name.clone(),
+        host_path,
+        container_path: absolute(&wanted.mount_path),
+        read_only: volume.read_only || wanted.read_only == Some(true),
+        recursive_read_only: match wanted.recursive_read_only.as_deref() {
+            Some("Enabled") => RecursiveReadOnly::Enabled,
+            Some("IfPossible") => RecursiveReadOnly::IfPossible,
+            _ => RecursiveReadOnly::Disabled,
+        },
+        propagation: match wanted.mount_propagation.as_deref() {
+            Some("HostToContainer") => Propagation::HostToContainer,
+            Some("Bidirectional") => Propagation::Bidirectional,
+            _ => Propagation::Private,
+        },
+        selinux_relabel: volume.is_ours,
+    })
+}
+
+fn subpath_of(wanted: &VolumeMount, environment: &Environment) -> Result<Option<String>, VolumeError> {
+    let given = |path: &Option<String>| path.clone().filter(|path| !path.is_empty());
+    match given(&wanted.sub_path_expr) {
+        None => Ok(given(&wanted.sub_path)),
+        Some(expression) => expand_all_or_nothing(&expression, |name| environment.get(name))
+            .map(Some)
+            .map_err(|source| VolumeError::Expansion { expression, source }),
+    }
+}
+
+/// Runtimes want absolute paths; manifests may say `data` and mean `/data`.
+fn absolute(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+}

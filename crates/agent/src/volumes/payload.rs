@@ -1,0 +1,168 @@
+//! Which files the volumes have that the agent writes: `configMap`, `secret`, `downwardAPI`, `projected`. No disk here.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, ProjectedVolumeSource,
+    SecretVolumeSource, VolumeProjection,
+};
+
+use super::VolumeError;
+use crate::downward::PodFacts;
+
+/// The mode of a file when nobody says otherwise.
+pub(crate) const DEFAULT_MODE: i32 = 0o644;
+
+/// Files by their path in the volume.
+pub(super) type Files = BTreeMap<String, File>;
+
+/// One file to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct File {
+    pub(super) content: Vec<u8>,
+    pub(super) mode: u32,
+}
+
+pub(super) fn config_map(source: &ConfigMapVolumeSource, facts: &PodFacts<'_>) -> Result<Files, VolumeError> {
+    let keys = config_map_keys(&source.name, source.optional, facts)?;
+    select(keys, source.items.as_deref(), source.default_mode, source.optional, VolumeError::NoConfigMapKey)
+}
+
+pub(super) fn secret(source: &SecretVolumeSource, facts: &PodFacts<'_>) -> Result<Files, VolumeError> {
+    let keys = secret_keys(source.secret_name.as_deref().unwrap_or_default(), source.optional, facts)?;
+    select(keys, source.items.as_deref(), source.default_mode, source.optional, VolumeError::NoSecretKey)
+}
+
+pub(super) fn downward(source: &DownwardAPIVolumeSource, facts: &PodFacts<'_>) -> Result<Files, VolumeError> {
+    downward_files(source.items.as_deref(), source.default_mode, facts)
+}
+
+/// All sources in their order; of two files at one path the later one stays.
+pub(super) fn projected(source: &ProjectedVolumeSource, facts: &PodFacts<'_>) -> Result<Files, VolumeError> {
+    let mut files = Files::new();
+    for projection in source.sources.iter().flatten() {
+        files.extend(projected_files(projection, source.default_mode, facts)?);
+    }
+    Ok(files)
+}
+
+fn projected_files(
+    projection: &VolumeProjection,
+    mode: Option<i32>,
+    facts: &PodFacts<'_>,
+) -> Result<Files, VolumeError> {
+    if let Some(source) = &projection.config_map {
+        let keys = config_map_keys(&source.name, source.optional, facts)?;
+        select(keys, source.items.as_deref(), mode, source.optional, VolumeError::NoConfigMapKey)
+    } else if let Some(source) = &projection.secret {
+        let keys = secret_keys(&source.name, source.optional, facts)?;
+        select(keys, source.items.as_deref(), mode, source.optional, VolumeError::NoSecretKey)
+    } else if let Some(source) = &projection.downward_api {
+        downward_files(source.items.as_deref(), mode, facts)
+    } else {
+        Err(VolumeError::Unsupported(given_projections(projection).next().unwrap_or("(none)")))
+    }
+}
+
+/// The sources that a projection says it has: one, if it is valid.
+pub(crate) fn given_projections(projection: &VolumeProjection) -> impl Iterator<Item = &'static str> {
+    let VolumeProjection {
+        cluster_trust_bundle,
+        config_map,
+        downward_api,
+        pod_certificate,
+        secret,
+        service_account_token,
+    } = projection;
+    [
+        ("clusterTrustBundle", cluster_trust_bundle.is_some()),
+        ("configMap", config_map.is_some()),
+        ("downwardAPI", downward_api.is_some()),
+        ("podCertificate", pod_certificate.is_some()),
+        ("secret", secret.is_some()),
+        ("serviceAccountToken", service_account_token.is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(name, given)| given.then_some(name))
+}
+
+type Keys = BTreeMap<String, Vec<u8>>;
+
+fn config_map_keys(name: &str, optional: Option<bool>, facts: &PodFacts<'_>) -> Result<Keys, VolumeError> {
+    let Some(map) = facts.objects.config_map(facts.namespace(), name) else {
+        return if optional == Some(true) {
+            Ok(Keys::new())
+        } else {
+            Err(VolumeError::NoConfigMap(name.to_owned()))
+        };
+    };
+    let text = map.data.iter().flatten().map(|(key, value)| (key.clone(), value.clone().into_bytes()));
+    let bytes = map.binary_data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone()));
+    Ok(text.chain(bytes).collect())
+}
+
+fn secret_keys(name: &str, optional: Option<bool>, facts: &PodFacts<'_>) -> Result<Keys, VolumeError> {
+    let Some(secret) = facts.objects.secret(facts.namespace(), name) else {
+        return if optional == Some(true) {
+            Ok(Keys::new())
+        } else {
+            Err(VolumeError::NoSecret(name.to_owned()))
+        };
+    };
+    Ok(secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect())
+}
+
+/// Every key as a file of its name, or the keys that `items` picks.
+fn select(
+    keys: Keys,
+    items: Option<&[KeyToPath]>,
+    default_mode: Option<i32>,
+    optional: Option<bool>,
+    missing: fn(String) -> VolumeError,
+) -> Result<Files, VolumeError> {
+    let Some(items) = items.filter(|items| !items.is_empty()) else {
+        let file = |content| File { content, mode: mode(None, default_mode) };
+        return Ok(keys.into_iter().map(|(key, content)| (key, file(content))).collect());
+    };
+    let mut files = Files::new();
+    for item in items {
+        match keys.get(&item.key) {
+            Some(content) => {
+                files.insert(
+                    item.path.clone(),
+                    File { content: content.clone(), mode: mode(item.mode, default_mode) },
+                );
+            }
+            None if optional == Some(true) => {}
+            None => return Err(missing(item.key.clone())),
+        }
+    }
+    Ok(files)
+}
+
+fn downward_files(
+    items: Option<&[DownwardAPIVolumeFile]>,
+    default_mode: Option<i32>,
+    facts: &PodFacts<'_>,
+) -> Result<Files, VolumeError> {
+    let mut files = Files::new();
+    for item in items.unwrap_or_default() {
+        let content = match (&item.field_ref, &item.resource_field_ref) {
+            (Some(field), _) => facts.field(&field.field_path)?,
+            (None, Some(selector)) => facts.resource(selector, None)?,
+            (None, None) => String::new(),
+        };
+        files.insert(
+            item.path.clone(),
+            File { content: content.into_bytes(), mode: mode(item.mode, default_mode) },
+        );
+    }
+    Ok(files)
+}
+
+fn mode(item: Option<i32>, default: Option<i32>) -> u32 {
+    item.or(default).unwrap_or(DEFAULT_MODE).unsigned_abs() & 0o7777
+}
+
+#[cfg(test)]
+mod tests;

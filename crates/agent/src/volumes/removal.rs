@@ -1,0 +1,148 @@
+//! Deleting what a pod leaves, and nothing else. Containers may have left anything in their volumes: links to the host,
+//! folders a thousand deep, mounts. Links are deleted and never followed, and the kernel is asked never to cross a mount.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, ResolveFlags, openat, openat2, renameat_with, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::mount_table::{mount_points_below, unmount_all};
+use super::{PodDirectory, VolumeError};
+
+/// Deeper folders are moved up before they are emptied, so that neither open files nor the stack run out.
+const DEEPEST: usize = 32;
+
+/// Unmounts what is ours and deletes the pod's folder.
+pub(super) fn remove_pod(directory: &PodDirectory) -> Result<(), VolumeError> {
+    // The mount table has real paths.
+    let root = match fs::canonicalize(directory.path()) {
+        Ok(root) => root,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(VolumeError::io("look at", directory.path())(error)),
+    };
+    for point in mount_points_below(&root)? {
+        if point.strip_prefix(&root).is_ok_and(is_our_mount) {
+            unmount_all(&point)?;
+        }
+    }
+    if let Some(foreign) = mount_points_below(&root)?.pop() {
+        return Err(VolumeError::StillMounted(foreign));
+    }
+    remove_tree(&root)
+}
+
+/// Unmounts and deletes one volume.
+pub(super) fn remove_volume(path: &Path) -> Result<(), VolumeError> {
+    unmount_all(path)?;
+    remove_tree(path)
+}
+
+/// `volumes/<plugin>/<name>` or `volume-subpaths/<volume>/<container>/<index>`.
+fn is_our_mount(inside: &Path) -> bool {
+    let parts: Vec<&OsStr> = inside.components().map(Component::as_os_str).collect();
+    match parts[..] {
+        [top, _, _] => top == "volumes",
+        [top, _, _, _] => top == "volume-subpaths",
+        _ => false,
+    }
+}
+
+fn remove_tree(path: &Path) -> Result<(), VolumeError> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(VolumeError::Path { path: path.display().to_string(), why: "it has no folder above it" });
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = openat(CWD, parent, flags, Mode::empty()).map_err(VolumeError::io("open", parent))?;
+    let name = CString::new(name.as_bytes()).map_err(|_| VolumeError::io("remove", path)(Errno::INVAL))?;
+    match open_folder(&parent, &name, path) {
+        Ok(root) => {
+            let mut removal = Removal { root: &root, moved: 0 };
+            removal.empty(&root, path, 0)?;
+            unlinkat(&parent, &name, AtFlags::REMOVEDIR).map_err(VolumeError::io("remove", path))
+        }
+        Err(VolumeError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+struct Removal<'a> {
+    root: &'a OwnedFd,
+    moved: u64,
+}
+
+impl Removal<'_> {
+    fn empty(&mut self, folder: &OwnedFd, path: &Path, depth: usize) -> Result<(), VolumeError> {
+        // Until a round finds nothing: what was moved up comes to the root while it is being read.
+        loop {
+            let mut found_something = false;
+            for entry in Dir::read_from(folder).map_err(VolumeError::io("read", path))? {
+                let entry = entry.map_err(VolumeError::io("read", path))?;
+                let name = entry.file_name();
+                if name == c"." || name == c".." {
+                    continue;
+                }
+                found_something = true;
+                self.remove_entry(folder, name, &path.join(OsStr::from_bytes(name.to_bytes())), depth)?;
+            }
+            if !found_something {
+                return Ok(());
+            }
+        }
+    }
+
+    fn remove_entry(
+        &mut self,
+        folder: &OwnedFd,
+        name: &CStr,
+        path: &Path,
+        depth: usize,
+    ) -> Result<(), VolumeError> {
+        match unlinkat(folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::ISDIR | Errno::PERM) => {}
+            Err(error) => return Err(VolumeError::io("remove", path)(error)),
+        }
+        if depth >= DEEPEST {
+            return self.move_up(folder, name, path);
+        }
+        let inner = open_folder(folder, name, path)?;
+        self.empty(&inner, path, depth + 1)?;
+        match unlinkat(folder, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(VolumeError::io("remove", path)(error)),
+        }
+    }
+
+    fn move_up(&mut self, folder: &OwnedFd, name: &CStr, path: &Path) -> Result<(), VolumeError> {
+        loop {
+            self.moved += 1;
+            let free = format!("..removing-{}", self.moved);
+            match renameat_with(folder, name, self.root, &free, RenameFlags::NOREPLACE) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EXIST) => {}
+                Err(Errno::BUSY | Errno::XDEV) => return Err(VolumeError::StillMounted(path.to_owned())),
+                Err(error) => return Err(VolumeError::io("remove", path)(error)),
+            }
+        }
+    }
+}
+
+/// Opens a folder that is really there: neither behind a link nor on another mount.
+fn open_folder(parent: impl AsFd, name: &CStr, path: &Path) -> Result<OwnedFd, VolumeError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    openat2(parent, name, flags, Mode::empty(), resolve).map_err(|error| match error {
+        Errno::XDEV => VolumeError::StillMounted(PathBuf::from(path)),
+        error => VolumeError::io("open", path)(error),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! `subPath`: a part of a volume. A container that can write to the volume may put links in the way, also while we look;
+//! so a part is opened once, by the kernel's promise that nothing outside was passed, and what is open is then bound to a
+//! place of our own. Its path is never looked at again.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2};
+use rustix::io::Errno;
+
+use super::{PreparedVolume, VolumeError, layout, mount_table};
+
+/// Opens `path` inside the volume. Missing folders are made, with the mode of the volume, unless the agent writes the
+/// volume: there, what is missing is a mistake.
+pub(super) fn open(name: &str, volume: &PreparedVolume, path: &str) -> Result<OwnedFd, VolumeError> {
+    let escapes = || VolumeError::Escapes { volume: name.to_owned(), subpath: path.to_owned() };
+    let parts: Vec<_> = Path::new(path).components().filter(|part| *part != Component::CurDir).collect();
+    if parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
+        return Err(escapes());
+    }
+    let fail = |error: Errno| match error {
+        Errno::XDEV | Errno::LOOP => escapes(),
+        error => VolumeError::io("open", volume.path.join(path))(error),
+    };
+
+    let root = openat(CWD, &volume.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(fail)?;
+    match open_beneath(&root, Path::new(path)) {
+        Err(Errno::NOENT) if !volume.read_only => {}
+        result => return result.map_err(fail),
+    }
+
+    let mode = Mode::from_raw_mode(fstat(&root).map_err(fail)?.st_mode & 0o7777);
+    let (existing, mut folder) = longest_existing(&root, &parts).map_err(fail)?;
+    for part in &parts[existing..] {
+        match mkdirat(&folder, part.as_os_str(), mode) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(fail(error)),
+        }
+        // No link may have been put where the folder was just made.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        folder = openat2(&folder, part.as_os_str(), flags, Mode::empty(), resolve).map_err(fail)?;
+        rustix::fs::fchmod(&folder, mode).map_err(fail)?;
+    }
+    Ok(folder)
+}
+
+/// Links are followed as long as they stay inside.
+fn open_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+fn longest_existing(root: &OwnedFd, parts: &[Component<'_>]) -> Result<(usize, OwnedFd), Errno> {
+    for count in (1..parts.len()).rev() {
+        match open_beneath(root, &parts[..count].iter().collect::<std::path::PathBuf>()) {
+            Err(Errno::NOENT) => {}
+            found => return found.map(|found| (count, found)),
+        }
+    }
+    root.try_clone().map(|root| (0, root)).map_err(|_| Errno::MFILE)
+}
+
+/// Binds what is open to `target`, in the place of what an earlier container had there.
+pub(super) fn bind(inside: OwnedFd, target: &Path) -> Result<(), VolumeError> {
+    mount_table::unmount_all(target)?;
+    let stat = fstat(&inside).map_err(VolumeError::io("look at", target))?;
+    if let Some(parent) = target.parent() {
+        layout::create_directory(parent, 0o750)?;
+    }
+    let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
+    if target.is_dir() != is_folder && target.exists() {
+        let remove = if is_folder { fs::remove_file(target) } else { fs::remove_dir(target) };
+        remove.map_err(VolumeError::io("remove", target))?;
+    }
+    if is_folder {
+        layout::create_directory(target, 0o750)?;
+    } else if !target.exists() {
+        fs::write(target, []).map_err(VolumeError::io("create", target))?;
+    }
+    mount_table::bind(inside, target)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! `rubelet run`: the arguments, and how they become a run.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use rubelet_cri::Endpoint;
+use tracing_subscriber::EnvFilter;
+
+use super::fail;
+use crate::exit::Failure;
+use crate::place::Place;
+use crate::run::{Ended, FileConfig, Plan, RunError, run as run_plan};
+
+/// The arguments of `rubelet run`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Manifests are watched: what is added, changed or removed there is started, changed or ended here. \
+The first Ctrl-C ends the agent; pods go on, and `rubelet run` takes over again. `rubelet stop` ends pods.\n\n\
+Ends with 0 when told to, or with --once when all pods succeeded; with 5 if some of them failed; with 1 if the machine \
+does not let it; with 2 for a wrong command line; with 3 if the runtime cannot be reached."
+)]
+pub(super) struct Args {
+    /// Manifests, or folders of them
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// A URL that serves a manifest; may be given more than once
+    #[arg(long, value_name = "URL")]
+    manifest_url: Vec<String>,
+    /// A file with headers for that URL, one `Name: value` a line
+    #[arg(long, value_name = "FILE", requires = "manifest_url")]
+    manifest_url_header_file: Option<PathBuf>,
+    /// The CRI socket of the runtime to use [default: the embedded one, started inside]
+    #[arg(long, short = 'r', value_name = "unix:///PATH", env = "CONTAINER_RUNTIME_ENDPOINT")]
+    runtime_endpoint: Option<Endpoint>,
+    #[command(flatten)]
+    place: Place,
+    /// Where the logs of pods are [default: /var/log/pods]
+    #[arg(long, value_name = "DIR")]
+    pod_logs_dir: Option<PathBuf>,
+    /// Where to answer HTTP, or `off` [default: 127.0.0.1:10255]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<Listen>,
+    /// A `KubeletConfiguration`; what the command line says comes before what it says
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// What the node is called; it is part of every pod's name [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+    /// Where the CNI configuration for the embedded runtime is; without it, pods off the host's network have loopback only
+    #[arg(long, value_name = "DIR", conflicts_with = "runtime_endpoint")]
+    cni_conf_dir: Option<PathBuf>,
+    /// How many images to fetch at the same time [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    parallel_pulls: Option<usize>,
+    /// Run the pods to their end, show their logs, take them down, and end with their result
+    #[arg(long)]
+    once: bool,
+}
+
+/// An address, or none.
+#[derive(Clone, Copy, Debug)]
+struct Listen(Option<SocketAddr>);
+
+impl FromStr for Listen {
+    type Err = std::net::AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "off" { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
+    }
+}
+
+pub(super) fn run(args: &Args) -> ExitCode {
+    let filter = EnvFilter::try_from_env("RUBELET_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).init();
+    let config = match args.config.as_deref().map(FileConfig::load).transpose() {
+        Ok(config) => config.unwrap_or_default(),
+        Err(error) => {
+            let place = args.config.as_deref().unwrap_or(Path::new("")).display();
+            return fail(Failure::Usage, &format_args!("{place}: {error}"));
+        }
+    };
+    if !config.ignored.is_empty() {
+        anstream::eprintln!(
+            "these fields of the configuration have no effect: {}",
+            config.ignored.join(", ")
+        );
+    }
+    let plan = args.plan(config);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(Failure::System, &error),
+    };
+    let ended = runtime.block_on(run_plan(plan));
+    // What still waits for a disk or a child must not keep us from ending.
+    runtime.shutdown_background();
+    match ended {
+        Ok(Ended::Told | Ended::AllSucceeded) => ExitCode::SUCCESS,
+        Ok(Ended::SomeFailed) => Failure::Pods.into(),
+        Err(error) => fail(failure(&error), &error),
+    }
+}
+
+impl Args {
+    /// What to run: the command line first, then the file, then what is usual.
+    fn plan(&self, file: FileConfig) -> Plan {
+        let usual = SocketAddr::from(([127, 0, 0, 1], 10255));
+        let paths = self.paths.iter().cloned();
+        let urls = self.manifest_url.iter().cloned();
+        Plan {
+            paths: paths.chain(file.static_pod_path).collect(),
+            urls: urls.chain(file.static_pod_url).collect(),
+            url_header_file: self.manifest_url_header_file.clone(),
+            runtime_endpoint: self.runtime_endpoint.clone().or(file.runtime_endpoint),
+            place: self.place.clone(),
+            pod_logs: self.pod_logs_dir.clone().or(file.pod_logs).unwrap_or_else(|| "/var/log/pods".into()),
+            node_name: self.node_name.clone(),
+            listen: self.listen.map_or_else(|| file.listen.or(Some(usual)), |listen| listen.0),
+            cni_conf_dir: self.cni_conf_dir.clone(),
+            parallel_pulls: self.parallel_pulls.or(file.parallel_pulls).unwrap_or(1),
+            resync: file.resync,
+            longest_backoff: file.longest_backoff,
+            file_poll: file.file_poll,
+            url_poll: file.url_poll,
+            once: self.once,
+        }
+    }
+}
+
+fn failure(error: &RunError) -> Failure {
+    match error {
+        RunError::NothingToRun | RunError::NoManifest { .. } | RunError::BadUrl(_) => Failure::Usage,
+        RunError::Runtime(_) => Failure::Runtime,
+        RunError::Place(_) | RunError::Embedded(_) | RunError::Server(_) => Failure::System,
+    }
+}

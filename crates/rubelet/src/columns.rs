@@ -1,0 +1,35 @@
+//! Rows with aligned columns.
+
+use std::fmt::Write as _;
+
+const BOLD: anstyle::Style = anstyle::Style::new().bold();
+
+/// Rows below a header, each column as wide as its widest cell.
+pub(crate) fn columns<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    let header = header.map(str::to_owned);
+    let all = || std::iter::once(&header).chain(rows);
+    let widths: [usize; N] =
+        std::array::from_fn(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let mut text = String::new();
+    for (number, row) in all().enumerate() {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            let _ = write!(line, "{cell:width$}   ");
+        }
+        let line = line.trim_end();
+        let _ = if number == 0 { writeln!(text, "{BOLD}{line}{BOLD:#}") } else { writeln!(text, "{line}") };
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [["web".to_owned(), "Running".to_owned()], ["a-long-name".to_owned(), "x".to_owned()]];
+        let text = anstream::adapter::strip_str(&columns(["NAME", "STATUS"], &rows)).to_string();
+        assert_eq!(text, "NAME          STATUS\nweb           Running\na-long-name   x\n");
+    }
+}

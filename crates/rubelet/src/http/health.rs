@@ -1,0 +1,90 @@
+//! Whether all is well, in the kubelet's manner: `ok`, or a line for each check that failed.
+
+use std::fmt::Write as _;
+
+use axum::extract::{Query, State as Extract};
+use axum::http::StatusCode;
+use serde::Deserialize;
+
+use super::State;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Asked {
+    /// Names every check, also those that are well.
+    verbose: Option<String>,
+}
+
+type Answer = (StatusCode, String);
+type Check = (&'static str, Result<(), String>);
+
+/// The process lives and its loop goes round.
+pub(super) async fn livez(Extract(state): Extract<State>, Query(asked): Query<Asked>) -> Answer {
+    answer(&[ping(), sync_loop(&state)], &asked)
+}
+
+/// Pods are observed, and every source was heard.
+pub(super) async fn readyz(Extract(state): Extract<State>, Query(asked): Query<Asked>) -> Answer {
+    answer(&[ping(), sync_loop(&state), pleg(&state), sources(&state)], &asked)
+}
+
+/// As the kubelet's: what should make somebody look.
+pub(super) async fn healthz(Extract(state): Extract<State>, Query(asked): Query<Asked>) -> Answer {
+    answer(&[ping(), sync_loop(&state), pleg(&state)], &asked)
+}
+
+fn ping() -> Check {
+    ("ping", Ok(()))
+}
+
+fn sync_loop(state: &State) -> Check {
+    ("syncloop", state.0.agent.pulse().check().map_err(|error| error.to_string()))
+}
+
+fn pleg(state: &State) -> Check {
+    let health = state.0.pleg.health();
+    let problem = || health.problem.clone().unwrap_or_else(|| "PLEG is not healthy".to_owned());
+    ("pleg", if health.healthy { Ok(()) } else { Err(problem()) })
+}
+
+fn sources(state: &State) -> Check {
+    let is_ready = *state.0.agent.ready().borrow();
+    ("sources", if is_ready { Ok(()) } else { Err("not every source of pods was heard yet".to_owned()) })
+}
+
+fn answer(checks: &[Check], asked: &Asked) -> Answer {
+    let is_well = checks.iter().all(|(_, result)| result.is_ok());
+    if is_well && asked.verbose.is_none() {
+        return (StatusCode::OK, "ok".to_owned());
+    }
+    let mut text = String::new();
+    for (name, result) in checks {
+        let _ = match result {
+            Ok(()) => writeln!(text, "[+]{name} ok"),
+            Err(problem) => writeln!(text, "[-]{name} failed: {problem}"),
+        };
+    }
+    let (status, verdict) = if is_well {
+        (StatusCode::OK, "check passed")
+    } else {
+        (StatusCode::INTERNAL_SERVER_ERROR, "check failed")
+    };
+    text.push_str(verdict);
+    text.push('\n');
+    (status, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_well_is_ok_and_failures_are_named() {
+        let quiet = Asked { verbose: None };
+        let checks: [Check; 2] = [("ping", Ok(())), ("pleg", Err("stuck".to_owned()))];
+        assert_eq!(answer(&checks[..1], &quiet), (StatusCode::OK, "ok".to_owned()));
+        let wanted = "[+]ping ok\n[-]pleg failed: stuck\ncheck failed\n";
+        assert_eq!(answer(&checks, &quiet), (StatusCode::INTERNAL_SERVER_ERROR, wanted.to_owned()));
+        let verbose = Asked { verbose: Some(String::new()) };
+        assert_eq!(answer(&checks[..1], &verbose).1, "[+]ping ok\ncheck passed\n");
+    }
+}

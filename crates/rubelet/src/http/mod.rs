@@ -1,0 +1,132 @@
+//! What can be asked of a running agent: health, metrics and pods by HTTP on loopback, and the same with a little more on
+//! a socket in its folder.
+//!
+//! It has a thread of its own and only reads what is there, so it answers whatever hangs.
+
+mod health;
+mod server;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::extract::State as Extract;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use rubelet_agent::board::Stage;
+use rubelet_agent::pod::PodHappening;
+use rubelet_agent::sync_loop::{AgentHandle, PodSelector};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use server::{Server, ServerError};
+
+/// What clients on the same machine need to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct About {
+    pub(crate) runtime_endpoint: String,
+    pub(crate) runtime: String,
+    pub(crate) pod_logs: PathBuf,
+}
+
+/// What is asked about.
+#[derive(Clone)]
+pub(crate) struct State(Arc<Shared>);
+
+struct Shared {
+    agent: AgentHandle,
+    pleg: pleg::Handle,
+    registry: Registry,
+    about: About,
+}
+
+impl State {
+    pub(crate) fn new(agent: AgentHandle, pleg: pleg::Handle, registry: Registry, about: About) -> Self {
+        Self(Arc::new(Shared { agent, pleg, registry, about }))
+    }
+}
+
+/// What everybody on this machine may ask.
+fn public(state: State) -> Router {
+    Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics))
+        .route("/pods", get(pods))
+        .route("/debug/pleg", get(debug_pleg))
+        .with_state(state)
+}
+
+/// What those may ask who may use the agent's folder.
+fn private(state: State) -> Router {
+    Router::new()
+        .route("/about", get(about))
+        .route("/views", get(views))
+        .route("/stop", post(stop))
+        .with_state(state.clone())
+        .merge(public(state))
+}
+
+async fn metrics(Extract(state): Extract<State>) -> Response {
+    let mut text = String::new();
+    match encode(&mut text, &state.0.registry) {
+        Ok(()) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// A `v1.PodList`.
+async fn pods(Extract(state): Extract<State>) -> Response {
+    let items = state.0.agent.board().all().iter().map(|view| view.to_pod()).collect();
+    let list = k8s_openapi::List::<k8s_openapi::api::core::v1::Pod> { items, ..Default::default() };
+    Json(list).into_response()
+}
+
+async fn debug_pleg(Extract(state): Extract<State>) -> Response {
+    Json(state.0.pleg.health()).into_response()
+}
+
+async fn about(Extract(state): Extract<State>) -> Json<About> {
+    Json(state.0.about.clone())
+}
+
+/// A pod with what only this agent knows of it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct View {
+    pod: k8s_openapi::api::core::v1::Pod,
+    stage: Stage,
+    happenings: Vec<PodHappening>,
+}
+
+async fn views(Extract(state): Extract<State>) -> Response {
+    let view = |view: &Arc<rubelet_agent::board::PodView>| View {
+        pod: view.to_pod(),
+        stage: view.stage,
+        happenings: view.happenings.clone(),
+    };
+    Json(state.0.agent.board().all().iter().map(view).collect::<Vec<_>>()).into_response()
+}
+
+/// Which pods to end.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StopRequest {
+    /// All pods, if none is named.
+    pub(crate) uid: Option<String>,
+    /// In seconds.
+    pub(crate) grace: Option<u64>,
+}
+
+async fn stop(Extract(state): Extract<State>, Json(request): Json<StopRequest>) -> StatusCode {
+    let which = request.uid.map_or(PodSelector::All, |uid| PodSelector::One(uid.as_str().into()));
+    state.0.agent.stop(which, request.grace);
+    StatusCode::ACCEPTED
+}

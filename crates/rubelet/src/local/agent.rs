@@ -1,0 +1,118 @@
+//! A client of the agent's socket.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+use crate::http::{About, StopRequest};
+
+/// A client of an agent that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentClient {
+    socket: PathBuf,
+    pub(crate) about: About,
+}
+
+/// The agent does not answer as it should.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AgentError {
+    #[error("the agent at {} does not answer: {source}", socket.display())]
+    Silent { socket: PathBuf, source: hyper::Error },
+    #[error("no permission to talk to the agent at {}; run as root", .0.display())]
+    NotAllowed(PathBuf),
+    #[error("cannot talk to the agent at {}: {source}", socket.display())]
+    Connection { socket: PathBuf, source: io::Error },
+    #[error("the agent refused: {0}")]
+    Refused(StatusCode),
+    #[error("the agent's answer is not understood: {0}; is it of another version?")]
+    NotUnderstood(#[from] serde_json::Error),
+}
+
+/// A pod as an agent tells of it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct PodInfo {
+    pub(crate) pod: Pod,
+    pub(crate) stage: String,
+    pub(crate) happenings: Vec<Happening>,
+}
+
+/// Something that happened to a pod.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Happening {
+    pub(crate) severity: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    #[serde(default)]
+    pub(crate) container: Option<String>,
+    pub(crate) count: u64,
+    pub(crate) last_seen: i64,
+}
+
+impl AgentClient {
+    /// The agent at this socket; `None` if there is none.
+    pub(super) async fn connect(socket: &Path) -> Result<Option<Self>, AgentError> {
+        match UnixStream::connect(socket).await {
+            Ok(_) => {}
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
+            {
+                return Ok(None);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(AgentError::NotAllowed(socket.to_owned()));
+            }
+            Err(source) => return Err(AgentError::Connection { socket: socket.to_owned(), source }),
+        }
+        let about = ask(socket, Method::GET, "/about", Vec::new()).await?;
+        Ok(Some(Self { socket: socket.to_owned(), about: serde_json::from_slice(&about)? }))
+    }
+
+    /// Every pod.
+    pub(crate) async fn pods(&self) -> Result<Vec<PodInfo>, AgentError> {
+        self.get("/views").await
+    }
+
+    /// Tells pods to end.
+    pub(crate) async fn stop(&self, request: &StopRequest) -> Result<(), AgentError> {
+        ask(&self.socket, Method::POST, "/stop", serde_json::to_vec(request)?).await.map(|_| ())
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
+        Ok(serde_json::from_slice(&ask(&self.socket, Method::GET, path, Vec::new()).await?)?)
+    }
+}
+
+async fn ask(socket: &Path, method: Method, path: &str, body: Vec<u8>) -> Result<Bytes, AgentError> {
+    let silent = |source| AgentError::Silent { socket: socket.to_owned(), source };
+    let stream = UnixStream::connect(socket)
+        .await
+        .map_err(|source| AgentError::Connection { socket: socket.to_owned(), source })?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(silent)?;
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "agent")
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(body)))
+        .expect("its parts are well formed");
+    let asking = async {
+        let answer = sender.send_request(request).await.map_err(silent)?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.map_err(silent)?.to_bytes();
+        if status.is_success() { Ok(body) } else { Err(AgentError::Refused(status)) }
+    };
+    tokio::select! {
+        answer = asking => answer,
+        Err(error) = connection => Err(silent(error)),
+    }
+}

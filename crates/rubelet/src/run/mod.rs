@@ -1,0 +1,44 @@
+//! `rubelet run`: an agent, its sources, a runtime, and the servers that tell about them.
+
+mod config;
+mod embedded;
+mod node;
+mod once;
+mod report;
+mod wire;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rubelet_cri::Endpoint;
+
+use crate::place::Place;
+
+pub(crate) use config::FileConfig;
+pub(crate) use embedded::{Embedded, EmbeddedError};
+pub(crate) use node::name as node_name;
+pub(crate) use wire::{Ended, RunError, run};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) urls: Vec<String>,
+    pub(crate) url_header_file: Option<PathBuf>,
+    /// The embedded runtime, if none is given.
+    pub(crate) runtime_endpoint: Option<Endpoint>,
+    pub(crate) place: Place,
+    pub(crate) pod_logs: PathBuf,
+    pub(crate) node_name: Option<String>,
+    /// Nowhere, if none is given.
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) cni_conf_dir: Option<PathBuf>,
+    pub(crate) parallel_pulls: usize,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) longest_backoff: Option<Duration>,
+    pub(crate) file_poll: Option<Duration>,
+    pub(crate) url_poll: Option<Duration>,
+    /// Whether to end when all pods have.
+    pub(crate) once: bool,
+}

@@ -1,0 +1,136 @@
+//! What people see of a run: one line for each change of a pod.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anstyle::{AnsiColor, Style};
+use rubelet_agent::board::{Board, PodView, Stage};
+use rubelet_agent::manifest::Problem;
+use rubelet_agent::runtime::{ImageStore, Runtime};
+use rubelet_agent::source::SourceId;
+use rubelet_agent::sync_loop::{Agent, AgentHandle};
+
+use super::Plan;
+use super::wire::{Ended, told};
+use crate::summary::{Summary, short_time};
+
+const WELL: Style = AnsiColor::Green.on_default();
+const BUSY: Style = AnsiColor::Yellow.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+const FAINT: Style = Style::new().dimmed();
+
+/// Says what is run, with what, and where it can be looked at.
+pub(super) fn introduce(plan: &Plan, runtime: &str, address: Option<SocketAddr>) {
+    let paths = plan.paths.iter().map(|path| path.display().to_string());
+    let all: Vec<String> = paths.chain(plan.urls.iter().cloned()).collect();
+    anstream::eprintln!("running the pods of {} with {runtime}", all.join(", "));
+    if let Some(address) = address {
+        anstream::eprintln!(
+            "{FAINT}http://{address}/pods shows them, rubelet ps too; Ctrl-C ends the agent, not the pods{FAINT:#}"
+        );
+    }
+}
+
+/// Says what goes on, and how to end it.
+pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
+    let running = agent.board().all().iter().filter(|view| view.stage != Stage::Terminated).count();
+    if running == 0 {
+        anstream::eprintln!("the agent has ended; no pod runs");
+        return;
+    }
+    let is_default = plan.place.given() == std::path::Path::new("/var/lib/rubelet");
+    let folder =
+        if is_default { String::new() } else { format!(" --data-dir {}", plan.place.given().display()) };
+    let pods = if running == 1 { "1 pod goes on".to_owned() } else { format!("{running} pods go on") };
+    anstream::eprintln!(
+        "the agent has ended; {pods}. `rubelet run` takes over again; `rubelet stop --all{folder}` ends them"
+    );
+}
+
+/// Runs the agent and tells of every change, until told to end.
+pub(super) async fn run<R: Runtime + ImageStore>(agent: Agent<R>, handle: &AgentHandle) -> Ended {
+    let board = handle.board().clone();
+    let mut problems = handle.problems();
+    let telling = async {
+        let mut told = Told::default();
+        let mut changes = board.changes();
+        loop {
+            told.pods(&board);
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { break },
+                Ok(()) = problems.changed() => {
+                    let all = problems.borrow_and_update().clone();
+                    told.problems(&all);
+                }
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = agent.run(told()) => {}
+        () = telling => {}
+    }
+    Ended::Told
+}
+
+/// What was told last.
+#[derive(Default)]
+struct Told {
+    pods: BTreeMap<String, (Arc<PodView>, Summary)>,
+    problems: BTreeMap<SourceId, Vec<Problem>>,
+}
+
+impl Told {
+    fn pods(&mut self, board: &Board) {
+        let mut now = BTreeMap::new();
+        for view in board.all() {
+            let uid = view.pod.metadata.uid.clone().unwrap_or_default();
+            let summary = Summary::of(&view.to_pod(), view.stage.as_str());
+            let before = self.pods.get(&uid);
+            if before.is_none_or(|(_, told)| *told != summary) {
+                print_pod(&summary);
+            }
+            now.insert(uid, (view, summary));
+        }
+        for (uid, (_, summary)) in &self.pods {
+            if !now.contains_key(uid) {
+                line(&summary.name, FAINT, "gone", "");
+            }
+        }
+        self.pods = now;
+    }
+
+    fn problems(&mut self, all: &BTreeMap<SourceId, Vec<Problem>>) {
+        for (source, problems) in all {
+            let told = self.problems.get(source).map(Vec::as_slice).unwrap_or_default();
+            for problem in problems.iter().filter(|problem| !told.contains(problem)) {
+                anstream::eprintln!("{BAD}{problem}{BAD:#}");
+            }
+            if problems.is_empty() && !told.is_empty() {
+                anstream::eprintln!("{source}: all is well again");
+            }
+        }
+        self.problems.clone_from(all);
+    }
+}
+
+fn print_pod(summary: &Summary) {
+    let style = match summary.status.as_str() {
+        "Running" | "Succeeded" | "Completed" => WELL,
+        "Pending" | "ContainerCreating" | "PodInitializing" | "Terminating" | "Stopped" => BUSY,
+        _ => BAD,
+    };
+    let mut details = vec![format!("{}/{} ready", summary.ready, summary.containers)];
+    if summary.restarts > 0 {
+        let plural = if summary.restarts == 1 { "" } else { "s" };
+        details.push(format!("{} restart{plural}", summary.restarts));
+    }
+    details.extend(summary.detail.clone());
+    line(&summary.name, style, &summary.status, &details.join(", "));
+}
+
+fn line(pod: &str, style: Style, status: &str, details: &str) {
+    let time = short_time(pleg::clock::wall_clock());
+    anstream::println!("{FAINT}{time}{FAINT:#}  {pod:<28}  {style}{status:<18}{style:#}  {details}");
+}

@@ -1,0 +1,238 @@
+//! Builds everything that `rubelet run` consists of, and connects it. Nothing else does.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pleg::cri::CriObserver;
+use pleg::{Pleg, clock::wall_clock};
+use prometheus_client::registry::Registry;
+use rubelet_agent::pod::{Growth, HostDns, PodNetwork};
+use rubelet_agent::runtime::CriRuntime;
+use rubelet_agent::settings::Settings;
+use rubelet_agent::source::{Feed, FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId};
+use rubelet_agent::sync_loop::{Agent, AgentHandle, AgentParts};
+use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient};
+use tokio::task::JoinSet;
+
+use super::embedded::{Embedded, EmbeddedError};
+use super::{Plan, node, once, report};
+use crate::http::{About, Server, ServerError, State};
+use crate::place::PlaceError;
+use crate::watch::told_to_end;
+
+/// Why there is nothing to run, or nothing to run it with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error(
+        "nothing to run: give the path of a manifest or of a folder of them, or a URL with --manifest-url"
+    )]
+    NothingToRun,
+    #[error("{}: {source}", path.display())]
+    NoManifest { path: PathBuf, source: std::io::Error },
+    #[error("{0}")]
+    BadUrl(#[from] HttpSourceError),
+    #[error("{0}")]
+    Place(#[from] PlaceError),
+    #[error("{0}")]
+    Embedded(#[from] EmbeddedError),
+    #[error("{}", .0.explanation())]
+    Runtime(rubelet_cri::Error),
+    #[error("{0}")]
+    Server(#[from] ServerError),
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// We were told to; pods go on.
+    Told,
+    /// All pods have ended, and all well.
+    AllSucceeded,
+    /// All pods have ended, and some of them badly.
+    SomeFailed,
+}
+
+/// Runs an agent until it is told to end.
+pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
+    let _taken = plan.place.take()?;
+    let node_name = plan.node_name.clone().unwrap_or_else(node::name);
+    let sources = sources(&plan, &node_name)?;
+    let runtime = Connected::to(&plan).await?;
+
+    let mut registry = Registry::default();
+    let pleg_metrics = pleg::Metrics::default();
+    pleg_metrics.register(&mut registry);
+    runtime.metrics.register(&mut registry);
+    let observer = CriObserver::new(runtime.client());
+    let mut pleg = Pleg::new(observer, pleg::Config::default(), pleg_metrics);
+
+    let settings = settings(&plan, node_name, &runtime);
+    let inbox = Inbox::default();
+    let (feed, updates) = Feed::new(inbox.clone());
+    let (agent, handle) = Agent::new(AgentParts {
+        runtime: Arc::new(CriRuntime::new(runtime.client())),
+        pleg: pleg.handle(),
+        sources: sources.iter().map(AnySource::id).collect(),
+        settings,
+        updates,
+    });
+    let server = serve(&plan, &runtime, &handle, &pleg.handle(), registry)?;
+
+    let mut tasks = JoinSet::new();
+    tasks
+        .spawn(feed.run(|| jiff::Timestamp::from_nanosecond(i128::from(wall_clock().0)).unwrap_or_default()));
+    for source in sources {
+        source.spawn(&mut tasks, &inbox);
+    }
+    pleg.start();
+    report::introduce(&plan, &runtime.name, server.address());
+    let ended = if plan.once {
+        once::run(agent, &handle, &plan.pod_logs).await
+    } else {
+        report::run(agent, &handle).await
+    };
+    if ended == Ended::Told {
+        report::say_goodbye(&plan, &handle);
+    }
+    Ok(ended)
+}
+
+/// A runtime that answers.
+struct Connected {
+    endpoint: Endpoint,
+    /// Its name, as it calls itself.
+    name: String,
+    metrics: Metrics,
+    network: PodNetwork,
+    _embedded: Option<Embedded>,
+}
+
+impl Connected {
+    async fn to(plan: &Plan) -> Result<Self, RunError> {
+        let embedded = match plan.runtime_endpoint {
+            Some(_) => None,
+            None => Some(Embedded::start(&plan.place, plan.cni_conf_dir.clone()).await?),
+        };
+        let endpoint = match (&plan.runtime_endpoint, &embedded) {
+            (Some(endpoint), _) => endpoint.clone(),
+            (None, Some(embedded)) => embedded.endpoint.clone(),
+            (None, None) => unreachable!("one of them is there"),
+        };
+        let has_addresses = embedded.is_none() || plan.cni_conf_dir.is_some();
+        let metrics = Metrics::default();
+        let client = RuntimeClient::new(endpoint.clone(), Options::default(), metrics.clone());
+        let version = client.version().await.map_err(RunError::Runtime)?;
+        Ok(Self {
+            endpoint,
+            name: version.runtime_name,
+            metrics,
+            network: if has_addresses { PodNetwork::Addressed } else { PodNetwork::LoopbackOnly },
+            _embedded: embedded,
+        })
+    }
+
+    /// A client with a connection of its own.
+    fn client(&self) -> RuntimeClient {
+        RuntimeClient::new(self.endpoint.clone(), Options::default(), self.metrics.clone())
+    }
+}
+
+fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
+    let data = plan.place.path().unwrap_or_else(|_| plan.place.given().to_owned());
+    let mut settings = Settings::new(node_name, data);
+    settings.logs.clone_from(&plan.pod_logs);
+    settings.runtime_name.clone_from(&runtime.name);
+    settings.network = runtime.network;
+    settings.node = node::facts();
+    settings.unified_cgroups = node::has_unified_cgroups();
+    settings.parallel_pulls = plan.parallel_pulls;
+    settings.resync = plan.resync.unwrap_or(settings.resync);
+    settings.backoff = plan.longest_backoff.map_or(settings.backoff, Growth::up_to);
+    settings.host_dns = HostDns::read(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
+    settings.host_hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    settings
+}
+
+fn serve(
+    plan: &Plan,
+    runtime: &Connected,
+    agent: &AgentHandle,
+    pleg: &pleg::Handle,
+    registry: Registry,
+) -> Result<Server, RunError> {
+    let about = About {
+        runtime_endpoint: runtime.endpoint.to_string(),
+        runtime: runtime.name.clone(),
+        pod_logs: plan.pod_logs.clone(),
+    };
+    let state = State::new(agent.clone(), pleg.clone(), registry, about);
+    let socket = plan
+        .place
+        .agent_socket()
+        .map_err(|source| PlaceError::Unusable { path: plan.place.given().to_owned(), source })?;
+    let listen: Option<SocketAddr> = plan.listen;
+    Ok(Server::start(listen, &socket, state)?)
+}
+
+/// Where pods come from.
+enum AnySource {
+    File(FileSource),
+    Http(HttpSource),
+}
+
+impl AnySource {
+    fn id(&self) -> SourceId {
+        match self {
+            Self::File(source) => source.id(),
+            Self::Http(source) => source.id(),
+        }
+    }
+
+    fn spawn(self, tasks: &mut JoinSet<()>, inbox: &Inbox) {
+        let sets = inbox.sender(self.id());
+        match self {
+            Self::File(source) => tasks.spawn(source.run(sets)),
+            Self::Http(source) => tasks.spawn(source.run(sets)),
+        };
+    }
+}
+
+fn sources(plan: &Plan, node_name: &str) -> Result<Vec<AnySource>, RunError> {
+    if plan.paths.is_empty() && plan.urls.is_empty() {
+        return Err(RunError::NothingToRun);
+    }
+    let kept = plan.place.path().map(|path| path.join("manifests")).ok();
+    let file = |path: &PathBuf| {
+        // The real path: it is part of the pods' identity.
+        let path =
+            path.canonicalize().map_err(|source| RunError::NoManifest { path: path.clone(), source })?;
+        let mut source = FileSource::new(path, node_name);
+        if let Some(poll) = plan.file_poll {
+            source = source.poll_period(poll);
+        }
+        Ok(AnySource::File(match &kept {
+            Some(kept) => source.keep_last_good(kept),
+            None => source,
+        }))
+    };
+    let url = |url: &String| {
+        let mut source = HttpSource::new(url, node_name)?;
+        if let Some(header_file) = &plan.url_header_file {
+            source = source.header_file(header_file);
+        }
+        if let Some(poll) = plan.url_poll {
+            source = source.poll_period(poll);
+        }
+        Ok(AnySource::Http(match &kept {
+            Some(kept) => source.keep_last_good(kept),
+            None => source,
+        }))
+    };
+    plan.paths.iter().map(file).chain(plan.urls.iter().map(url)).collect()
+}
+
+/// Ready when somebody wants us to end.
+pub(super) async fn told() {
+    told_to_end().await;
+}

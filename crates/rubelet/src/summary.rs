@@ -1,0 +1,86 @@
+//! A pod in a line, as `kubectl get pods` shows it.
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use rubelet_model::UnixNanos;
+
+/// A pod in a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// `namespace/name`.
+    pub(crate) name: String,
+    /// The one word that tells most: the phase, or what is wrong.
+    pub(crate) status: String,
+    pub(crate) ready: usize,
+    pub(crate) containers: usize,
+    pub(crate) restarts: i64,
+    /// What is wrong, in a sentence.
+    pub(crate) detail: Option<String>,
+}
+
+impl Summary {
+    /// A pod with its status, and where it is in its life.
+    pub(crate) fn of(pod: &Pod, stage: &str) -> Self {
+        let metadata = &pod.metadata;
+        let status = pod.status.clone().unwrap_or_default();
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let init = status.init_container_statuses.as_deref().unwrap_or_default();
+        let regular = status.container_statuses.as_deref().unwrap_or_default();
+        let spec = pod.spec.as_ref();
+        let containers = spec.map_or(0, |spec| spec.containers.len());
+        let phase = text(&status.phase);
+        let is_over = matches!(phase.as_str(), "Succeeded" | "Failed");
+        let trouble = init.iter().chain(regular).find_map(trouble);
+        let (word, detail) = match (stage, trouble) {
+            ("terminating", _) => ("Terminating".to_owned(), None),
+            ("terminated", _) if !is_over => ("Stopped".to_owned(), None),
+            (_, Some((reason, message))) if !is_over => (reason, message),
+            _ => (status.reason.clone().unwrap_or(phase), status.message.clone()),
+        };
+        Self {
+            name: format!("{}/{}", text(&metadata.namespace), text(&metadata.name)),
+            status: word,
+            ready: regular.iter().filter(|container| container.ready).count(),
+            containers,
+            restarts: init.iter().chain(regular).map(|container| i64::from(container.restart_count)).sum(),
+            detail: detail.or_else(|| last_end(regular)),
+        }
+    }
+}
+
+/// What keeps a container from running, if it is worth a word.
+fn trouble(container: &ContainerStatus) -> Option<(String, Option<String>)> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.clone()?;
+    let message = waiting.message.as_ref().map(|message| format!("{}: {message}", container.name));
+    Some((reason, message))
+}
+
+/// How a container ended that was started again.
+fn last_end(containers: &[ContainerStatus]) -> Option<String> {
+    containers.iter().find_map(|container| {
+        let ended = |state: &Option<ContainerState>| state.as_ref()?.terminated.clone();
+        let last = ended(&container.state).or_else(|| ended(&container.last_state))?;
+        let reason = last.reason.as_deref().unwrap_or_default();
+        Some(format!("{} last ended with {} {reason}", container.name, last.exit_code).trim_end().to_owned())
+    })
+}
+
+/// How long ago something was, in one word: `12s`, `5m`, `3h`, `2d`.
+pub(crate) fn age(since: jiff::Timestamp) -> String {
+    let now = pleg::clock::wall_clock().0 / 1_000_000_000;
+    let seconds = (now - since.as_second()).max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// The time of day, here.
+pub(crate) fn short_time(at: UnixNanos) -> String {
+    match jiff::Timestamp::from_nanosecond(i128::from(at.0)) {
+        Ok(at) => at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S%.3f").to_string(),
+        Err(_) => "-".to_owned(),
+    }
+}
