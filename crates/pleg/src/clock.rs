@@ -39,6 +39,12 @@ impl Stamp {
         Duration::from_nanos(later.0.saturating_sub(self.0))
     }
 
+    /// How long its clock has been running.
+    #[must_use]
+    pub(crate) const fn since_start(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
     /// The moment `after` this one.
     #[must_use]
     pub const fn plus(self, after: Duration) -> Self {

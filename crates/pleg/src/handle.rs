@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use prometheus_client::registry::Registry;
 use rubelet_model::PodUid;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -13,6 +14,7 @@ use crate::core::Config;
 use crate::driver::Driver;
 use crate::feed::Subscription;
 use crate::health::Health;
+use crate::live_metrics::LiveMetrics;
 use crate::metrics::Metrics;
 use crate::observe::Observe;
 use crate::report::Report;
@@ -167,6 +169,12 @@ impl Handle {
         let mut report = self.shared.report();
         report.health = self.health();
         report
+    }
+
+    /// Shows in a registry what is worked out when somebody asks: ages of calls that hang among it. The counters and
+    /// histograms are registered with [`Metrics::register`](crate::Metrics::register).
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(LiveMetrics(Arc::downgrade(&self.shared))));
     }
 
     /// How the runtime's announcements go.

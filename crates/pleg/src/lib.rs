@@ -73,6 +73,7 @@ mod handle;
 mod health;
 mod hints;
 mod lanes;
+mod live_metrics;
 mod metrics;
 mod observe;
 mod pairs;

@@ -32,7 +32,6 @@ pub struct Metrics {
     running_pods: Gauge,
     running_containers: Family<StateLabel, Gauge>,
     pub(crate) inspections_in_flight: Gauge,
-    pub(crate) stuck_pods: Gauge,
     unannounced: Counter,
     short_lives: Counter,
     pub(crate) period: Gauge<f64, AtomicU64>,
@@ -68,7 +67,6 @@ impl Default for Metrics {
             running_pods: Gauge::default(),
             running_containers: Family::default(),
             inspections_in_flight: Gauge::default(),
-            stuck_pods: Gauge::default(),
             unannounced: Counter::default(),
             short_lives: Counter::default(),
             period: Gauge::default(),
@@ -134,11 +132,6 @@ impl Metrics {
             "rubelet_pleg_inspections_in_flight",
             "Pods that are being inspected right now",
             self.inspections_in_flight.clone(),
-        );
-        registry.register(
-            "rubelet_pleg_stuck_pods",
-            "Pods that cannot be inspected: their status calls hang or fail",
-            self.stuck_pods.clone(),
         );
     }
 

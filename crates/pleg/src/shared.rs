@@ -90,13 +90,9 @@ impl Shared {
         self.metrics
             .inspections_in_flight
             .set(i64::try_from(core.inspections_in_flight()).unwrap_or(i64::MAX));
-        if let Some((asked, is_good)) = listed {
-            let stuck = core.troubled_pods(now.stamp).len();
-            self.metrics.stuck_pods.set(i64::try_from(stuck).unwrap_or(i64::MAX));
-            if is_good {
-                let wall = Duration::from_nanos(u64::try_from(now.wall.0).unwrap_or(0));
-                self.metrics.last_seen.set(wall.saturating_sub(asked.until(now.stamp)).as_secs_f64());
-            }
+        if let Some((asked, true)) = listed {
+            let wall = Duration::from_nanos(u64::try_from(now.wall.0).unwrap_or(0));
+            self.metrics.last_seen.set(wall.saturating_sub(asked.until(now.stamp)).as_secs_f64());
         }
         effects
     }

@@ -462,3 +462,24 @@ async fn a_stop_that_is_given_up_and_a_start_leave_one_driver() {
     assert_eq!(next(&mut events).await.kind, EventKind::ContainerDied);
     assert!(handle.health().healthy, "{}", handle.health());
 }
+
+/// What is scraped while a list hangs shows that it does.
+#[tokio::test(start_paused = true)]
+async fn numbers_grow_while_a_call_hangs() {
+    let runtime = FakeRuntime::default();
+    runtime.0.list_hangs.send_replace(true);
+    let mut pleg = Pleg::new(runtime, Config::default(), Metrics::default());
+    let mut registry = prometheus_client::registry::Registry::default();
+    pleg.handle().register(&mut registry);
+    pleg.start();
+    let scrape = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
+        let line = text.lines().find_map(|line| line.strip_prefix("pleg_list_in_flight_seconds ")).map(str::to_owned);
+        line.expect("it is there").parse::<f64>().expect("a number")
+    };
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let first = scrape();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(first > 9.0 && scrape() > 19.0, "{first}, then {}", scrape());
+}

@@ -90,7 +90,7 @@ async fn pods(Extract(state): Extract<State>) -> Response {
 }
 
 async fn debug_pleg(Extract(state): Extract<State>) -> Response {
-    Json(state.0.pleg.health()).into_response()
+    Json(state.0.pleg.report()).into_response()
 }
 
 async fn about(Extract(state): Extract<State>) -> Json<About> {
