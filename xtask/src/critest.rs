@@ -157,7 +157,7 @@ fn judge(specs: &[Spec], details: bool) -> anyhow::Result<()> {
         let known = KNOWN.iter().find(|(name, _)| spec.name.starts_with(name));
         match (spec.state.as_str(), known) {
             ("passed", Some((_, why))) if !depends_on_machine(why) => {
-                wrong.push(format!("passes now: {}", spec.name))
+                wrong.push(format!("passes now: {}", spec.name));
             }
             ("passed", _) => println!("passed   {}", spec.name),
             ("skipped" | "pending", _) => {}
