@@ -75,6 +75,11 @@ fn kill(pid: &str) {
     }
 }
 
+fn children(pid: &str) -> Vec<String> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_whitespace().map(str::to_owned).collect()
+}
+
 /// Where a runtime under test lives.
 #[derive(Debug)]
 pub struct Place {
@@ -223,7 +228,14 @@ impl Drop for Embedded {
         self.kill();
         wait::until(LIMIT, || {
             let shims = self.shims();
-            shims.iter().for_each(|pid| kill(pid));
+            for shim in &shims {
+                // Containers first: without their shim they are nobody's children, and not found any more.
+                let children = children(shim);
+                if children.is_empty() {
+                    kill(shim);
+                }
+                children.iter().for_each(|pid| kill(pid));
+            }
             shims.is_empty().then_some(())
         });
         if let Err(error) = mounts::detach_below(self.dir()) {

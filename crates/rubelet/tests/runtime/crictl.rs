@@ -169,6 +169,7 @@ fn crictl_does_all_it_can_do() {
     let inspected = crictl.json(&["inspect", &id]);
     assert_eq!(inspected["status"]["state"], "CONTAINER_RUNNING");
     assert_eq!(inspected["status"]["resources"]["linux"]["memoryLimitInBytes"], (64 << 20).to_string());
+    assert_eq!(inspected["status"]["stopSignal"], "SIGTERM");
     assert!(inspected["info"]["pid"].as_i64().expect("a pid") > 1);
     let sandbox = crictl.json(&["inspectp", &pod]);
     assert_eq!(sandbox["status"]["state"], "SANDBOX_READY");

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
 use super::error::{Error, Result};
+use super::registry::Container;
 use super::runtime::{Runtime, blocking};
 use super::shim::exec::{Request, Verdict};
 use super::{container, shim, spec, store};
@@ -79,6 +80,7 @@ impl Runtime {
         stdout.drain();
         stderr.drain();
         let _ = child.wait().await;
+        self.sweep_after(&found).await;
         match serde_json::from_slice(&answer) {
             Ok(Verdict::Exited(exit_code)) => {
                 let room = MAX_ANSWER.saturating_sub(stdout.bytes.len().min(MAX_ANSWER));
@@ -95,6 +97,21 @@ impl Runtime {
                 found.id()
             ))),
             Err(_) => Err(Error::Internal("the helper that runs commands ended without a word".to_owned())),
+        }
+    }
+}
+
+impl Runtime {
+    /// A command that comes while its container goes makes the container's control group anew.
+    async fn sweep_after(self: &Arc<Self>, container: &Arc<Container>) {
+        if container.state().can_exec() {
+            return;
+        }
+        self.end_group(&container.record.cgroup).await;
+        if self.registry.sandbox(&container.record.sandbox).is_err()
+            && let Some((parent, _)) = container.record.cgroup.rsplit_once('/')
+        {
+            self.facts.cgroups.remove_empty(parent);
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::error::{Error, Result};
 use super::id::{self, Found};
 use super::record::{ContainerRecord, SandboxRecord};
+use super::spec;
 use super::state::{ContainerState, SandboxState};
 
 /// A sandbox that exists.
@@ -50,6 +51,8 @@ impl Sandbox {
 pub(crate) struct Container {
     pub(crate) record: ContainerRecord,
     pub(crate) config: v1::ContainerConfig,
+    /// The signal that asks it to stop, whoever chose it.
+    pub(crate) stop_signal: v1::Signal,
     /// The limits as last asked for: the only part of a config that changes.
     pub(crate) resources: Mutex<Option<v1::LinuxContainerResources>>,
     /// Written by whoever starts it, then by the one task that watches its shim.
@@ -65,6 +68,7 @@ impl Container {
         state: ContainerState,
     ) -> Arc<Self> {
         Arc::new(Self {
+            stop_signal: spec::signal_name(record.stop_signal),
             resources: Mutex::new(config.linux.as_ref().and_then(|linux| linux.resources.clone())),
             record,
             config,

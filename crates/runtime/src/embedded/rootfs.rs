@@ -106,4 +106,28 @@ mod tests {
         assert_eq!(read(&plan, "/none").unwrap(), None);
         assert_eq!(read(&RootfsPlan::Empty, "/etc/passwd").unwrap(), None);
     }
+
+    #[test]
+    fn the_hosts_root_is_told_of_every_mount_on_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let spec = serde_json::json!({ "mounts": [
+            { "destination": "/a", "type": "bind", "source": "/usr" },
+            { "destination": "/b", "type": "bind", "source": file.path() },
+            { "destination": "/proc", "type": "proc", "source": "proc" },
+        ]});
+        let hidden = Path::new("/data");
+        let RootfsPlan::Host(options) = with_mounts(RootfsPlan::Host(Options::default()), &spec, hidden)
+        else {
+            panic!("another plan");
+        };
+        assert_eq!(options.hide, [hidden]);
+        let [a, b, proc] = ["/a", "/b", "/proc"].map(PathBuf::from);
+        assert_eq!(options.mount_points, [MountPoint::Dir(a), MountPoint::File(b), MountPoint::Dir(proc)]);
+        let layers = RootfsPlan::Layers(vec!["/l".into()]);
+        assert_eq!(
+            with_mounts(layers.clone(), &spec, hidden),
+            layers,
+            "others make their mount points as they go"
+        );
+    }
 }

@@ -155,6 +155,8 @@ fn memberships<'a>(group: &'a str, user: &'a str) -> impl Iterator<Item = u32> +
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded::cgroup::Cgroups;
+    use crate::embedded::rootless::ids::IdMap;
 
     const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\napp:x:1000:100::/home/app:/bin/sh\nbad line\n";
     const GROUP: &str = "root:x:0:\nusers:x:100:\nextra:x:200:app,other\nmore:x:201:other,app\n";
@@ -203,6 +205,38 @@ mod tests {
         for (wanted, part) in table {
             let error = find(&wanted).unwrap_err();
             assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_exist_here_is_refused_and_what_nobody_asked_for_is_left_out() {
+        let facts = |map: &str, can_set_groups: bool| Facts {
+            users: IdMap::parse(map),
+            groups: IdMap::parse(map),
+            can_set_groups,
+            ..Facts::able(Cgroups::None)
+        };
+        let (one, many) = (facts("0 1000 1", false), facts("0 1000 1\n1 100000 10", true));
+        let user = |uid: u32, gid: u32, groups: &[u32]| User { uid, gid, groups: groups.to_vec() };
+        let nothing = Wanted::default();
+        let asked = Wanted { supplemental_groups: &[5], ..Wanted::default() };
+        // user, what was asked for, where → groups that are left, or the field that is refused
+        type Outcome = std::result::Result<&'static [u32], &'static str>;
+        let table: [(User, &Wanted<'_>, &Facts, Outcome); 7] = [
+            (user(0, 0, &[]), &nothing, &one, Ok(&[])),
+            (user(0, 0, &[1, 2]), &nothing, &one, Ok(&[])),
+            (user(0, 0, &[1, 99]), &nothing, &many, Ok(&[1])),
+            (user(7, 7, &[5]), &asked, &many, Ok(&[5])),
+            (user(7, 0, &[]), &nothing, &one, Err("linux.security_context.run_as_user: ")),
+            (user(0, 7, &[]), &nothing, &one, Err("linux.security_context.run_as_group: ")),
+            (user(0, 0, &[5]), &asked, &one, Err("linux.security_context.supplemental_groups: ")),
+        ];
+        for (user, wanted, facts, expected) in table {
+            let got = admit(user.clone(), wanted, facts).map_err(|error| error.to_string());
+            match expected {
+                Ok(groups) => assert_eq!(got.unwrap().groups, groups, "{user:?}"),
+                Err(field) => assert!(got.as_ref().is_err_and(|text| text.starts_with(field)), "{got:?}"),
+            }
         }
     }
 }

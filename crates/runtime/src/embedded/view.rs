@@ -99,7 +99,7 @@ pub(crate) fn container_status(container: &Container) -> v1::ContainerStatus {
             .lock()
             .clone()
             .map(|linux| v1::ContainerResources { linux: Some(linux), windows: None }),
-        stop_signal: config.stop_signal,
+        stop_signal: container.stop_signal as i32,
         ..Default::default()
     };
     match state {

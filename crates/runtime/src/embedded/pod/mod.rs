@@ -200,6 +200,8 @@ impl Runtime {
     /// Removes a sandbox's folder, record first, after letting go of what it holds.
     pub(crate) async fn discard_sandbox(self: &Arc<Self>, id: &str) -> Result<()> {
         self.let_go(id).await?;
+        // A group under this name is ours alone, whatever is in it.
+        self.end_group(&format!("{DEFAULT_CGROUP}/{id}")).await;
         let folder = self.layout.sandbox(id);
         let cgroups = self.facts.cgroups.clone();
         blocking(move || {

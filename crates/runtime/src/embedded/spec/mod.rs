@@ -19,7 +19,7 @@ use super::facts::Facts;
 use super::user::User;
 use crate::image::ImageConfig;
 
-pub(crate) use process::{exec as exec_process, stop_signal};
+pub(crate) use process::{exec as exec_process, signal_name, stop_signal};
 pub(crate) use resources::{PIDS, linux as linux_resources, oom_score};
 
 /// A namespace of a container.

@@ -110,6 +110,13 @@ pub(crate) fn stop_signal(requested: v1::Signal, image: Option<&str>) -> Result<
     }
 }
 
+/// The protocol's name for a signal.
+pub(crate) fn signal_name(number: i32) -> v1::Signal {
+    let all = (1..).map_while(|value| v1::Signal::try_from(value).ok());
+    let mut same = all.filter(|signal| signal_number(signal.as_str_name()) == Some(number));
+    same.next().unwrap_or(v1::Signal::RuntimeDefault)
+}
+
 const SIGNALS: [(&str, i32); 35] = [
     ("HUP", 1),
     ("INT", 2),
@@ -229,7 +236,8 @@ mod tests {
     fn every_signal_of_the_protocol_has_a_number() {
         for value in 1..=65 {
             let signal = v1::Signal::try_from(value).unwrap();
-            assert!(stop_signal(signal, None).is_ok(), "{}", signal.as_str_name());
+            let number = stop_signal(signal, None).unwrap();
+            assert_eq!(stop_signal(signal_name(number), None).unwrap(), number, "{}", signal.as_str_name());
         }
     }
 }
