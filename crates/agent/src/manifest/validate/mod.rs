@@ -96,7 +96,6 @@ fn check_containers(spec: &PodSpec, volumes: &BTreeSet<String>, path: &Path, rep
 fn check_hosts(spec: &PodSpec, path: &Path, report: &mut Report) {
     report.check(&path.field("hostname"), spec.hostname.as_deref(), names::dns_label);
     report.check(&path.field("subdomain"), spec.subdomain.as_deref(), names::dns_label);
-    report.check(&path.field("nodeName"), spec.node_name.as_deref(), names::dns_subdomain);
     for (index, alias) in spec.host_aliases.iter().flatten().enumerate() {
         let path = path.field("hostAliases").index(index);
         ip(&alias.ip, &path.field("ip"), report);
