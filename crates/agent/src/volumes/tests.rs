@@ -292,3 +292,27 @@ fn other_kinds_are_refused_by_name() {
         "volume type nfs is not supported; use emptyDir, hostPath, configMap, secret, projected or downwardAPI"
     );
 }
+
+#[test]
+fn files_belong_to_the_group_of_the_pod() {
+    use std::os::unix::fs::MetadataExt;
+
+    let node = Node::new();
+    let (pod, objects) = pod_with(
+        "[{name: disk, mountPath: /a}, {name: memory, mountPath: /m}, {name: map, mountPath: /c}, {name: secret, mountPath: /s}]",
+        "[{name: disk}, {name: memory, emptyDir: {medium: Memory}}, {name: map, configMap: {name: map, items: [{key: a, path: d/a}]}}, {name: secret, secret: {secretName: secret, defaultMode: 0400}}]\n  securityContext: {fsGroup: 4711}",
+    );
+    let prepared = node.prepare(&pod, &objects, 1).expect("prepared");
+    let at = |volume: &str, inside: &str| prepared.path(volume).expect("a volume").join(inside);
+    for (path, expected) in [
+        (at("disk", ""), 0o2777),
+        (at("memory", ""), 0o2777),
+        (at("map", "d/a"), 0o644),
+        (at("map", "d"), 0o2755),
+        (at("secret", "key"), 0o440),
+    ] {
+        let group = fs::metadata(&path).expect("there").gid();
+        assert_eq!((group, mode(&path)), (4711, expected), "{}", path.display());
+    }
+    node.volumes.teardown(uid(&pod)).expect("taken down");
+}

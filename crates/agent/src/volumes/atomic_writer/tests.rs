@@ -28,7 +28,7 @@ fn read(root: &Path, path: &str) -> String {
 fn the_layout() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path();
-    assert!(write(root, &files(&[("a", "1"), ("d/e", "2")]), at(1_700_000_000)).expect("written"));
+    assert!(write(root, &files(&[("a", "1"), ("d/e", "2")]), None, at(1_700_000_000)).expect("written"));
     assert_eq!(names(root), ["..2023_11_14_22_13_20.000000000", "..data", "a", "d"]);
     assert_eq!(
         fs::read_link(root.join("..data")).expect("a link"),
@@ -45,18 +45,18 @@ fn the_layout() {
 fn the_same_again_writes_nothing_and_a_change_writes_all() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path();
-    assert!(write(root, &files(&[("a", "1"), ("gone", "x")]), at(1)).expect("written"));
+    assert!(write(root, &files(&[("a", "1"), ("gone", "x")]), None, at(1)).expect("written"));
     let before = fs::read_link(root.join("..data")).expect("a link");
-    assert!(!write(root, &files(&[("a", "1"), ("gone", "x")]), at(2)).expect("the same"));
+    assert!(!write(root, &files(&[("a", "1"), ("gone", "x")]), None, at(2)).expect("the same"));
     assert_eq!(fs::read_link(root.join("..data")).expect("a link"), before);
 
     let open = fs::File::open(root.join("a")).expect("a reader");
-    assert!(write(root, &files(&[("a", "2"), ("new/b", "3")]), at(2)).expect("written"));
+    assert!(write(root, &files(&[("a", "2"), ("new/b", "3")]), None, at(2)).expect("written"));
     assert_eq!(names(root), ["..1970_01_01_00_00_02.000000000", "..data", "a", "new"]);
     assert_eq!((read(root, "a").as_str(), read(root, "new/b").as_str()), ("2", "3"));
     assert_eq!(io::read_to_string(open).expect("the old file"), "1", "who had it open still has the old one");
 
-    assert!(write(root, &files(&[]), at(2)).expect("written"), "the name of this second is taken");
+    assert!(write(root, &files(&[]), None, at(2)).expect("written"), "the name of this second is taken");
     assert_eq!(names(root), ["..1970_01_01_00_00_02.000000001", "..data"]);
 }
 
@@ -64,16 +64,16 @@ fn the_same_again_writes_nothing_and_a_change_writes_all() {
 fn what_a_writer_that_died_left_is_repaired() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path();
-    write(root, &files(&[("a", "1")]), at(1)).expect("written");
+    write(root, &files(&[("a", "1")]), None, at(1)).expect("written");
     // Died before publishing; and another time before linking the names.
     fs::create_dir(root.join("..1970_01_01_00_00_09.000000000")).expect("a half-written folder");
     symlink("..1970_01_01_00_00_09.000000000", root.join("..data_tmp")).expect("a link");
     fs::remove_file(root.join("a")).expect("unlinked");
-    assert!(!write(root, &files(&[("a", "1")]), at(9)).expect("repaired"));
+    assert!(!write(root, &files(&[("a", "1")]), None, at(9)).expect("repaired"));
     assert_eq!(names(root), ["..1970_01_01_00_00_01.000000000", "..data", "a"]);
     // Somebody deleted the files themselves.
     fs::remove_dir_all(root.join("..1970_01_01_00_00_01.000000000")).expect("removed");
-    assert!(write(root, &files(&[("a", "1")]), at(3)).expect("written again"));
+    assert!(write(root, &files(&[("a", "1")]), None, at(3)).expect("written again"));
     assert_eq!(read(root, "a"), "1");
 }
 
@@ -81,8 +81,8 @@ fn what_a_writer_that_died_left_is_repaired() {
 fn a_folder_for_a_nested_mount_stays() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("mount-point")).expect("made");
-    write(folder.path(), &files(&[("a", "1")]), at(1)).expect("written");
-    write(folder.path(), &files(&[("b", "1")]), at(2)).expect("written");
+    write(folder.path(), &files(&[("a", "1")]), None, at(1)).expect("written");
+    write(folder.path(), &files(&[("b", "1")]), None, at(2)).expect("written");
     assert_eq!(names(folder.path()), ["..1970_01_01_00_00_02.000000000", "..data", "b", "mount-point"]);
 }
 
@@ -91,7 +91,7 @@ fn paths_that_lead_out_are_refused_and_nothing_is_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let long = "x".repeat(256);
     for path in ["", "/a", "..", "../a", "a/../b", "..a", "a//b", "./a", "a\0b", &long, &"y/".repeat(2100)] {
-        let refused = write(folder.path(), &files(&[("good", "1"), (path, "2")]), at(1));
+        let refused = write(folder.path(), &files(&[("good", "1"), (path, "2")]), None, at(1));
         assert!(matches!(refused, Err(VolumeError::Path { .. })), "{path:?}: {refused:?}");
     }
     assert_eq!(names(folder.path()), Vec::<String>::new());
@@ -109,7 +109,7 @@ proptest! {
                 .filter(|(path, _)| !step.keys().any(|other| other.starts_with(&format!("{path}/"))))
                 .map(|(path, content)| (path.as_str(), content.as_str()))
                 .collect();
-            write(folder.path(), &files(&step), at(i64::try_from(second / 2).expect("small"))).expect("written");
+            write(folder.path(), &files(&step), None, at(i64::try_from(second / 2).expect("small"))).expect("written");
             for (path, content) in &step {
                 prop_assert_eq!(&read(folder.path(), path), content);
             }
