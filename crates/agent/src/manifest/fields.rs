@@ -192,30 +192,38 @@ pub(super) fn ignored(pod: &Node<'_>) -> Vec<(u32, Issue)> {
         note(context, "spec.securityContext", POD_SECURITY_CONTEXT, &mut found);
     }
     for list in ["initContainers", "containers"] {
-        let Some(Value::List(containers)) = spec.get(list).map(|node| &node.value) else { continue };
-        for (index, container) in containers.iter().enumerate() {
-            let path = format!("spec.{list}[{index}]");
+        for (path, container) in items(spec, "spec", list) {
             note(container, &path, CONTAINER, &mut found);
             if let Some(context) = container.get("securityContext") {
                 note(context, &format!("{path}.securityContext"), SECURITY_CONTEXT, &mut found);
             }
+            for (path, mount) in items(container, &path, "volumeMounts") {
+                note(mount, &path, VOLUME_MOUNT, &mut found);
+            }
         }
     }
-    note_size_limits(spec, &mut found);
+    for (path, volume) in items(spec, "spec", "volumes") {
+        note(volume, &path, VOLUME, &mut found);
+        note_size_limit(volume, &path, &mut found);
+    }
     found
 }
 
-fn note_size_limits(spec: &Node<'_>, found: &mut Vec<(u32, Issue)>) {
-    let Some(Value::List(volumes)) = spec.get("volumes").map(|node| &node.value) else { return };
-    for (index, folder) in
-        volumes.iter().enumerate().filter_map(|(index, volume)| Some((index, volume.get("emptyDir")?)))
-    {
-        let on_disk = folder.get("medium").and_then(Node::text).is_none_or(str::is_empty);
-        if let Some(limit) = folder.get("sizeLimit").filter(|_| on_disk) {
-            let path = format!("spec.volumes[{index}].emptyDir.sizeLimit");
-            let what = "the size is limited only for medium: Memory";
-            found.push((limit.line, Issue::IgnoredField { path, what }));
-        }
+fn items<'n, 'a>(node: &'n Node<'a>, path: &str, list: &str) -> impl Iterator<Item = (String, &'n Node<'a>)> {
+    let items = match node.get(list).map(|node| &node.value) {
+        Some(Value::List(items)) => items.as_slice(),
+        _ => &[],
+    };
+    items.iter().enumerate().map(move |(index, item)| (format!("{path}.{list}[{index}]"), item))
+}
+
+fn note_size_limit(volume: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
+    let Some(folder) = volume.get("emptyDir") else { return };
+    let on_disk = folder.get("medium").and_then(Node::text).is_none_or(str::is_empty);
+    if let Some(limit) = folder.get("sizeLimit").filter(|_| on_disk) {
+        let path = format!("{path}.emptyDir.sizeLimit");
+        let what = "the size is limited only for medium: Memory";
+        found.push((limit.line, Issue::IgnoredField { path, what }));
     }
 }
 
@@ -235,7 +243,8 @@ fn asks_for_something(name: &str, value: &Value<'_>) -> bool {
         Value::Null | Value::Bool(false) => false,
         Value::List(items) => !items.is_empty(),
         Value::Map(entries) => !entries.is_empty(),
-        Value::Text(text) => !text.is_empty() && !(name == "schedulerName" && text == "default-scheduler"),
+        Value::Text(text) if name == "schedulerName" => text != "default-scheduler",
+        Value::Text(text) => !text.is_empty(),
         Value::Bool(true) | Value::Signed(_) | Value::Unsigned(_) | Value::Float(_) => true,
     }
 }
