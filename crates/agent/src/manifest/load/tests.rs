@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::manifest::annotation;
 use crate::source::SourceKind;
@@ -192,3 +194,25 @@ fn hostile_pods_are_refused_shortly() {
         assert_eq!(bad(&text).len(), 2, "{name}");
     }
 }
+
+proptest! {
+    /// A manifest with bytes changed, left out and put in is used or refused, and never more than that.
+    #[test]
+    fn no_text_panics(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..6)) {
+        let mut text = RICH.as_bytes().to_vec();
+        for (at, byte, edit) in edits {
+            let at = at.index(text.len());
+            match edit {
+                0 => text[at] = byte,
+                1 => text.insert(at, byte),
+                _ => drop(text.remove(at)),
+            }
+        }
+        match load(&text, &origin()) {
+            Ok(manifest) => prop_assert!(manifest.pods.len() <= 1),
+            Err(problems) => prop_assert!(!problems.is_empty()),
+        }
+    }
+}
+
+const RICH: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: {a: b}}\nspec:\n  hostNetwork: true\n  initContainers: [{name: i, image: x}]\n  containers:\n  - name: c\n    image: x\n    env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.labels['a']}}}]\n    ports: [{containerPort: 80, name: http}]\n    resources: {limits: {cpu: 1.5, memory: 64Mi}}\n    livenessProbe: {httpGet: {port: http}}\n    volumeMounts: [{name: v, mountPath: /v}]\n  volumes: [{name: v, projected: {sources: [{configMap: {name: m}}]}}]\n";

@@ -136,3 +136,43 @@ async fn a_source_that_cannot_be_told_says_why() {
     );
     assert_eq!(&*FileSource::new(&path, "n").id().place, &*Arc::<str>::from(path.to_string_lossy()));
 }
+
+/// A manifest that is written again and again, in all the ways that programs write, ends in its last version.
+#[tokio::test]
+async fn the_last_version_wins_however_it_was_written() {
+    let (_folder, path) = folder();
+    let file = path.join("a.yaml");
+    let source = Running::start(FileSource::new(&path, "node").poll_period(NEVER));
+    for round in 0..120_u32 {
+        let text = pod(&format!("v{round}"));
+        match round % 5 {
+            0 => fs::write(&file, &text).expect("written"),
+            1 => {
+                let next = path.join(".next");
+                fs::write(&next, &text).expect("written");
+                fs::rename(next, &file).expect("renamed");
+            }
+            2 => {
+                // In pieces, each of which could be read.
+                use std::io::Write;
+                let mut open = fs::File::create(&file).expect("truncated");
+                for piece in text.as_bytes().chunks(20) {
+                    open.write_all(piece).expect("written");
+                    tokio::task::yield_now().await;
+                }
+            }
+            3 => {
+                fs::remove_file(&file).expect("removed");
+                fs::write(&file, &text).expect("written");
+            }
+            _ => {
+                fs::write(&file, "half: [").expect("spoilt");
+                fs::write(&file, &text).expect("written");
+            }
+        }
+        if round % 7 == 0 {
+            source.until(&[&format!("v{round}-node")]).await;
+        }
+    }
+    source.until(&["v119-node"]).await;
+}

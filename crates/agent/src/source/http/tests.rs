@@ -217,6 +217,12 @@ async fn pods_start_while_the_server_is_away() {
 }
 
 #[test]
+fn credentials_in_the_url_are_not_shown() {
+    let source = HttpSource::new("https://me:secret@example.com/pods?x=1", "node").expect("a source");
+    assert_eq!(&*source.id().place, "https://example.com/pods?x=1");
+}
+
+#[test]
 fn urls_that_can_never_work_are_refused() {
     for (url, expected) in [
         ("nonsense", "\"nonsense\" is not a URL: relative URL without a base"),
