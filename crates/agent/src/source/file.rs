@@ -67,7 +67,7 @@ impl Source for FileSource {
             watch.ensure(due.watch_ended);
             let outcome;
             (files, outcome) = off_thread(move || {
-                let outcome = files.scan(&due.writing);
+                let outcome = files.scan(&due);
                 (files, outcome)
             })
             .await;

@@ -143,7 +143,7 @@ async fn the_last_version_wins_however_it_was_written() {
     let (_folder, path) = folder();
     let file = path.join("a.yaml");
     let source = Running::start(FileSource::new(&path, "node").poll_period(NEVER));
-    for round in 0..120_u32 {
+    for round in 0..=120_u32 {
         let text = pod(&format!("v{round}"));
         match round % 5 {
             0 => fs::write(&file, &text).expect("written"),
@@ -174,5 +174,5 @@ async fn the_last_version_wins_however_it_was_written() {
             source.until(&[&format!("v{round}-node")]).await;
         }
     }
-    source.until(&["v119-node"]).await;
+    source.until(&["v120-node"]).await;
 }

@@ -37,7 +37,7 @@ impl Folder {
 
     /// Names with images, and problems.
     fn scan(&mut self) -> (Vec<String>, Vec<String>) {
-        self.files.scan(&BTreeSet::new()).expect("scanned");
+        self.files.scan(&Due::default()).expect("scanned");
         self.known()
     }
 
@@ -149,7 +149,7 @@ fn files_that_are_being_written_wait() {
     folder.put("a.yaml", &pod("a", "2"));
     let writing = BTreeSet::from([folder.path("a.yaml"), folder.path("new.yaml")]);
     folder.put("new.yaml", &pod("new", "1"));
-    folder.files.scan(&writing).expect("scanned");
+    folder.files.scan(&Due { writing, ..Due::default() }).expect("scanned");
     assert_eq!(folder.known().0, texts(&["a-node 1"]));
     assert_eq!(folder.scan().0, texts(&["a-node 2", "new-node 1"]));
 }
@@ -186,10 +186,10 @@ fn one_file_is_a_source_too() {
     let path = folder.path().join("only.yaml");
     fs::write(folder.path().join("other.yaml"), pod("other", "1")).expect("written");
     let mut files = Files::new(path.clone(), "node".to_owned(), None);
-    files.scan(&BTreeSet::new()).expect("scanned");
+    files.scan(&Due::default()).expect("scanned");
     assert_eq!(files.set(), SourceSet::default());
     fs::write(path, pod("only", "1")).expect("written");
-    files.scan(&BTreeSet::new()).expect("scanned");
+    files.scan(&Due::default()).expect("scanned");
     assert_eq!(files.set().pods.len(), 1);
 }
 
@@ -199,7 +199,7 @@ fn a_socket_as_the_source_cannot_be_told() {
     let path = folder.path().join("socket");
     let _socket = UnixListener::bind(&path).expect("a socket");
     assert_eq!(
-        Files::new(path, "node".to_owned(), None).scan(&BTreeSet::new()),
+        Files::new(path, "node".to_owned(), None).scan(&Due::default()),
         Err(CannotList(Issue::NotAFile))
     );
 }
@@ -211,20 +211,20 @@ fn the_last_good_version_survives_a_restart() {
     let start = || Files::new(folder.folder.path().join("manifests"), "node".to_owned(), Some(kept.clone()));
     folder.put("a.yaml", &pod("a", "1"));
     let mut before = start();
-    before.scan(&BTreeSet::new()).expect("scanned");
+    before.scan(&Due::default()).expect("scanned");
 
     folder.put("a.yaml", "spoilt: [");
     let mut after = start();
-    after.scan(&BTreeSet::new()).expect("scanned");
+    after.scan(&Due::default()).expect("scanned");
     assert_eq!(after.set().pods, before.set().pods, "the same pod, with the same UID");
     assert_eq!(after.set().problems.len(), 1);
 
     fs::remove_file(folder.path("a.yaml")).expect("removed");
     let mut gone = start();
-    gone.scan(&BTreeSet::new()).expect("scanned");
+    gone.scan(&Due::default()).expect("scanned");
     folder.put("a.yaml", "spoilt: [");
     let mut later = start();
-    later.scan(&BTreeSet::new()).expect("scanned");
+    later.scan(&Due::default()).expect("scanned");
     assert_eq!(later.set().pods, [], "a removed manifest is not remembered");
 }
 
@@ -245,4 +245,24 @@ fn a_file_that_cannot_be_read_keeps_its_pod() {
             (texts(&["a-node 1"]), texts(&["a.yaml: cannot be read: Permission denied (os error 13)"]))
         );
     }
+}
+
+/// Two versions in one tick of the file system's clock: same file, same size, same times.
+#[test]
+fn a_change_that_leaves_no_trace_is_found() {
+    let mut folder = Folder::new();
+    folder.put("a.yaml", &pod("a", "1"));
+    let rewrite_unnoticed = |folder: &mut Folder, image: &str| {
+        let path = folder.path("a.yaml");
+        fs::write(&path, pod("a", image)).expect("written in place");
+        let version = Version::of(&fs::metadata(&path).expect("there"));
+        folder.files.files.get_mut(&path).expect("known").version = Some(version);
+    };
+    assert_eq!(folder.scan().0, texts(&["a-node 1"]));
+    rewrite_unnoticed(&mut folder, "2");
+    assert_eq!(folder.scan().0, texts(&["a-node 2"]), "a new version is read twice");
+    rewrite_unnoticed(&mut folder, "3");
+    let touched = BTreeSet::from([folder.path("a.yaml")]);
+    folder.files.scan(&Due { touched, ..Due::default() }).expect("scanned");
+    assert_eq!(folder.known().0, texts(&["a-node 3"]), "an event names it");
 }
