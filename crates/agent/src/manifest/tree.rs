@@ -13,7 +13,7 @@ use serde_saphyr::{DefaultMessageFormatter, Error, MessageFormatter, Spanned};
 pub const LARGEST_MANIFEST: usize = 10 << 20;
 
 const MOST_DOCUMENTS: usize = 1024;
-const MOST_NODES: usize = 250_000;
+const MOST_NODES: usize = 100_000;
 const DEEPEST: usize = 32;
 /// With aliases written out.
 const MOST_TEXT: usize = 2 * LARGEST_MANIFEST;
