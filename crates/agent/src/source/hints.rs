@@ -56,30 +56,32 @@ impl Hints {
     /// Takes an event of the kernel.
     pub(super) fn note(&self, event: &Event, now: Instant) {
         let mut state = self.0.state.lock();
-        state.touched.extend(event.paths.iter().filter(|path| is_visible(path)).cloned());
+        let visible = || event.paths.iter().filter(|path| is_visible(path));
         match event.kind {
-            // Their names tell which file it is about, and dot-files are not ours.
             EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Any) => {
-                for path in event.paths.iter().filter(|path| is_visible(path)) {
-                    state.writing.insert(path.clone(), now);
-                }
+                state.writing.extend(visible().map(|path| (path.clone(), now)));
             }
             EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => {
-                for path in &event.paths {
-                    state.writing.remove(path);
-                }
-                state.is_due = state.is_due || event.paths.iter().any(|path| is_visible(path));
+                event.paths.iter().for_each(|path| drop(state.writing.remove(path)));
+                state.is_due |= visible().next().is_some();
             }
             // Of dot-files, too: visible names may lead through them.
             EventKind::Modify(ModifyKind::Name(_)) => {
-                for path in &event.paths {
-                    state.writing.remove(path);
-                }
+                event.paths.iter().for_each(|path| drop(state.writing.remove(path)));
                 state.is_due = true;
             }
             EventKind::Modify(ModifyKind::Metadata(_)) => state.is_due = true,
-            EventKind::Any | EventKind::Other | EventKind::Access(_) | EventKind::Modify(_) => {}
+            // That somebody reads a file is no news; we do so ourselves.
+            EventKind::Any
+            | EventKind::Other
+            | EventKind::Access(_)
+            | EventKind::Modify(ModifyKind::Other) => {
+                if !event.need_rescan() {
+                    return;
+                }
+            }
         }
+        state.touched.extend(visible().cloned());
         if event.need_rescan() {
             state.is_due = true;
             state.watch_ended = true;

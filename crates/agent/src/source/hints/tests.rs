@@ -84,3 +84,21 @@ async fn lost_events_mean_look_and_watch_again() {
     hints.note(&Event::new(EventKind::Other).set_flag(Flag::Rescan), Instant::now());
     assert!(hints.due().await.watch_ended);
 }
+
+#[tokio::test(start_paused = true)]
+async fn that_somebody_reads_is_no_news() {
+    let hints = Hints::default();
+    hints.note(&event(EventKind::Access(AccessKind::Open(AccessMode::Any)), "/m/a.yaml"), Instant::now());
+    hints.note(&event(EventKind::Access(AccessKind::Close(AccessMode::Read)), "/m/a.yaml"), Instant::now());
+    assert_eq!(hints.take(Instant::now()), Due::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_were_touched_are_named_once_they_are_complete() {
+    let hints = Hints::default();
+    hints.note(&write("/m/a.yaml"), Instant::now());
+    assert_eq!(hints.take(Instant::now()).touched, BTreeSet::new());
+    hints.note(&close("/m/a.yaml"), Instant::now());
+    assert_eq!(hints.due().await.touched, BTreeSet::from([PathBuf::from("/m/a.yaml")]));
+    assert_eq!(hints.take(Instant::now()).touched, BTreeSet::new());
+}
