@@ -62,12 +62,12 @@ impl Hints {
                 state.writing.extend(visible().map(|path| (path.clone(), now)));
             }
             EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => {
-                event.paths.iter().for_each(|path| drop(state.writing.remove(path)));
+                state.writing.retain(|path, _| !event.paths.contains(path));
                 state.is_due |= visible().next().is_some();
             }
             // Of dot-files, too: visible names may lead through them.
             EventKind::Modify(ModifyKind::Name(_)) => {
-                event.paths.iter().for_each(|path| drop(state.writing.remove(path)));
+                state.writing.retain(|path, _| !event.paths.contains(path));
                 state.is_due = true;
             }
             EventKind::Modify(ModifyKind::Metadata(_)) => state.is_due = true,
