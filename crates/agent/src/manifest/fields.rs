@@ -84,7 +84,7 @@ pub(super) const CONTAINER: Table = &[
     ("envFrom", OK),
     ("image", OK),
     ("imagePullPolicy", OK),
-    ("lifecycle", Works("`tcpSocket` handlers are refused, and so is `stopSignal` without `spec.os`")),
+    ("lifecycle", Works("`tcpSocket` handlers and `stopSignal` are refused")),
     ("livenessProbe", NO_PROBES),
     ("name", OK),
     ("ports", OK),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ struct KnownFile {
     version: Option<Version>,
     /// Whether that version was read twice. Before, the file may have been written again in the tick in which it was read.
     is_settled: bool,
+    /// What was read, in short: the same text need not be understood again.
+    text: Option<u64>,
     /// What it said when it could last be used.
     good: Option<Manifest>,
     /// What is wrong with it now; the remarks of the good version if that is what it is.
@@ -182,6 +185,10 @@ pub(super) enum Scanned {
 
 impl KnownFile {
     fn take(&mut self, text: Result<Vec<u8>, Issue>, node_name: &str, path: &Path, kept: Option<&LastGood>) {
+        let hash = text.as_ref().ok().map(|text| hash(text));
+        if std::mem::replace(&mut self.text, hash) == hash && hash.is_some() {
+            return;
+        }
         let place = place(path);
         let origin =
             Origin { source: SourceKind::File, place: place.clone(), node_name: node_name.to_owned() };
@@ -200,6 +207,12 @@ impl KnownFile {
             }
         }
     }
+}
+
+fn hash(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
 }
 
 fn place(path: &Path) -> String {

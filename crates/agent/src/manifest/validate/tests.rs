@@ -301,6 +301,12 @@ fn probes_and_handlers() {
                 ],
             ),
             (
+                "lifecycle: {stopSignal: SIGUSR1}",
+                &[
+                    "lifecycle.stopSignal: Forbidden: stop signals other than the image's are not supported yet",
+                ],
+            ),
+            (
                 "lifecycle: {preStop: {tcpSocket: {port: 1}}}",
                 &[
                     "lifecycle.preStop.tcpSocket: Forbidden: a lifecycle handler cannot be a tcpSocket; use exec, httpGet or sleep",

@@ -247,6 +247,21 @@ fn a_file_that_cannot_be_read_keeps_its_pod() {
     }
 }
 
+#[test]
+fn what_was_wrong_is_forgotten_when_the_same_text_is_back() {
+    let mut folder = Folder::new();
+    folder.put("a.yaml", &pod("a", "1"));
+    folder.scan();
+    fs::remove_file(folder.path("a.yaml")).expect("removed");
+    let _socket = UnixListener::bind(folder.path("a.yaml")).expect("a socket");
+    assert_eq!(
+        folder.scan(),
+        (texts(&["a-node 1"]), texts(&["a.yaml: is neither a regular file nor a folder"]))
+    );
+    folder.put("a.yaml", &pod("a", "1"));
+    assert_eq!(folder.scan(), (texts(&["a-node 1"]), vec![]));
+}
+
 /// Two versions in one tick of the file system's clock: same file, same size, same times.
 #[test]
 fn a_change_that_leaves_no_trace_is_found() {
