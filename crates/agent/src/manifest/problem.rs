@@ -95,7 +95,7 @@ pub enum Issue {
     #[error("{0}")]
     Syntax(String),
     /// There is no document in it.
-    #[error("has no document; write a Pod, or remove the file")]
+    #[error("has no document; write a Pod or an empty PodList, or remove it")]
     Empty,
     /// The document is not an object of a kind we know.
     #[error(

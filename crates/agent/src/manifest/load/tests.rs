@@ -119,8 +119,8 @@ fn other_kinds_are_left_out_with_a_remark_if_there_is_something_else() {
 fn what_is_not_a_manifest() {
     let kind = "is not supported here; a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1";
     for (text, expected) in [
-        ("", "web.yaml: has no document; write a Pod, or remove the file".to_owned()),
-        ("# nothing\n---\n", "web.yaml: has no document; write a Pod, or remove the file".to_owned()),
+        ("", "web.yaml: has no document; write a Pod or an empty PodList, or remove it".to_owned()),
+        ("# nothing\n---\n", "web.yaml: has no document; write a Pod or an empty PodList, or remove it".to_owned()),
         ("just text\n", format!("web.yaml:1 (document 1): what is not an object {kind}")),
         ("[1, 2]\n", format!("web.yaml:1 (document 1): what is not an object {kind}")),
         ("a: 1\n", format!("web.yaml:1 (document 1): a document without apiVersion and kind {kind}")),

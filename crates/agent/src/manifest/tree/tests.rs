@@ -39,6 +39,14 @@ fn scalars_have_the_types_that_kubernetes_gives_them() {
 }
 
 #[test]
+fn keys_are_text_whatever_they_look_like() {
+    let node = one("8080: a\ny: b\ntrue: c\n'': d\n");
+    let Value::Map(entries) = &node.value else { panic!("{node:?}") };
+    let keys: Vec<&str> = entries.iter().map(|(key, _)| &**key).collect();
+    assert_eq!(keys, ["8080", "y", "true", ""]);
+}
+
+#[test]
 fn json_is_read_as_it_is_written() {
     let json =
         "{\n\t\"a\":\"\\ud83d\\ude00 \\u00e4 \\/\",\n\t\"b\":[1,true,null,\"x\"],\"c\":{\"d\":\"1\"}\n}\n";

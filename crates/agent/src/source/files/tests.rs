@@ -82,7 +82,7 @@ fn a_spoilt_manifest_leaves_its_pod_alone() {
     let uid = folder.files.set().pods[0].metadata.uid.clone();
     for (text, problem) in [
         ("kind: Pod\n spec: [", "a.yaml:2: mapping values are not allowed in this context"),
-        ("", "a.yaml: has no document; write a Pod, or remove the file"),
+        ("", "a.yaml: has no document; write a Pod or an empty PodList, or remove it"),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n",
             "a.yaml:4 (document 1, Pod default/a-node): spec.containers[0].image: Required value",

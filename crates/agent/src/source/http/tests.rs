@@ -140,7 +140,7 @@ async fn what_cannot_be_used_changes_nothing() {
     source.until("Set [\"a-node\"]").await;
     for (bad, problem) in [
         (answer("404 Not Found", "", ""), "the server answered 404 Not Found"),
-        (answer("200 OK", "", ""), "has no document; write a Pod, or remove the file"),
+        (answer("200 OK", "", ""), "has no document; write a Pod or an empty PodList, or remove it"),
         (answer("200 OK", "", "x: ["), "unclosed bracket '['"),
     ] {
         server.then(&[bad]);
