@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::files::{CannotList, Files, Scanned};
+use super::files::{CannotList, Files};
 use super::hints::{Hints, Watch};
 use super::last_good::LastGood;
 use super::off_thread::off_thread;
@@ -67,15 +67,15 @@ impl Source for FileSource {
             watch.ensure(due.watch_ended);
             let outcome;
             (files, outcome) = off_thread(move || {
-                let outcome = files.scan(&due);
+                let outcome = files.scan(&due, Instant::now());
                 (files, outcome)
             })
             .await;
             match outcome {
-                Ok(scanned) => {
+                Ok(again) => {
                     sets.send(files.set());
-                    if scanned == Scanned::InMotion {
-                        hints.look_again(Instant::now());
+                    if let Some(after) = again {
+                        hints.look_again(Instant::now() + after);
                     }
                 }
                 Err(CannotList(issue)) => {

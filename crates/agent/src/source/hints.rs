@@ -95,9 +95,9 @@ impl Hints {
         self.0.changed.notify_one();
     }
 
-    /// A look is due after a quiet moment.
-    pub(super) fn look_again(&self, now: Instant) {
-        self.0.state.lock().again_at = Some(now + QUIET);
+    /// A look is due then.
+    pub(super) fn look_again(&self, at: Instant) {
+        self.0.state.lock().again_at = Some(at);
         self.0.changed.notify_one();
     }
 

@@ -1,6 +1,8 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
+use std::fs::File;
+
 use tempfile::TempDir;
 
 use super::*;
@@ -35,9 +37,9 @@ impl Folder {
         fs::rename(next, self.path(name)).expect("renamed");
     }
 
-    /// Names with images, and problems.
+    /// Names with images, and problems, once all is decided.
     fn scan(&mut self) -> (Vec<String>, Vec<String>) {
-        self.files.scan(&Due::default()).expect("scanned");
+        settle(&mut self.files);
         self.known()
     }
 
@@ -50,6 +52,14 @@ impl Folder {
         let root = format!("{}/", self.folder.path().join("manifests").display());
         let problems = set.problems.iter().map(|problem| problem.to_string().replace(&root, ""));
         (set.pods.iter().map(shown).collect(), problems.collect())
+    }
+}
+
+/// Looks as often as it is worth.
+fn settle(files: &mut Files) {
+    let mut now = Instant::now();
+    while let Some(after) = files.scan(&Due::default(), now).expect("scanned") {
+        now += after;
     }
 }
 
@@ -149,7 +159,7 @@ fn files_that_are_being_written_wait() {
     folder.put("a.yaml", &pod("a", "2"));
     let writing = BTreeSet::from([folder.path("a.yaml"), folder.path("new.yaml")]);
     folder.put("new.yaml", &pod("new", "1"));
-    folder.files.scan(&Due { writing, ..Due::default() }).expect("scanned");
+    folder.files.scan(&Due { writing, ..Due::default() }, Instant::now()).expect("scanned");
     assert_eq!(folder.known().0, texts(&["a-node 1"]));
     assert_eq!(folder.scan().0, texts(&["a-node 2", "new-node 1"]));
 }
@@ -186,10 +196,10 @@ fn one_file_is_a_source_too() {
     let path = folder.path().join("only.yaml");
     fs::write(folder.path().join("other.yaml"), pod("other", "1")).expect("written");
     let mut files = Files::new(path.clone(), "node".to_owned(), None);
-    files.scan(&Due::default()).expect("scanned");
+    settle(&mut files);
     assert_eq!(files.set(), SourceSet::default());
     fs::write(path, pod("only", "1")).expect("written");
-    files.scan(&Due::default()).expect("scanned");
+    settle(&mut files);
     assert_eq!(files.set().pods.len(), 1);
 }
 
@@ -199,7 +209,7 @@ fn a_socket_as_the_source_cannot_be_told() {
     let path = folder.path().join("socket");
     let _socket = UnixListener::bind(&path).expect("a socket");
     assert_eq!(
-        Files::new(path, "node".to_owned(), None).scan(&Due::default()),
+        Files::new(path, "node".to_owned(), None).scan(&Due::default(), Instant::now()),
         Err(CannotList(Issue::NotAFile))
     );
 }
@@ -211,20 +221,20 @@ fn the_last_good_version_survives_a_restart() {
     let start = || Files::new(folder.folder.path().join("manifests"), "node".to_owned(), Some(kept.clone()));
     folder.put("a.yaml", &pod("a", "1"));
     let mut before = start();
-    before.scan(&Due::default()).expect("scanned");
+    settle(&mut before);
 
     folder.put("a.yaml", "spoilt: [");
     let mut after = start();
-    after.scan(&Due::default()).expect("scanned");
+    settle(&mut after);
     assert_eq!(after.set().pods, before.set().pods, "the same pod, with the same UID");
     assert_eq!(after.set().problems.len(), 1);
 
     fs::remove_file(folder.path("a.yaml")).expect("removed");
     let mut gone = start();
-    gone.scan(&Due::default()).expect("scanned");
+    settle(&mut gone);
     folder.put("a.yaml", "spoilt: [");
     let mut later = start();
-    later.scan(&Due::default()).expect("scanned");
+    settle(&mut later);
     assert_eq!(later.set().pods, [], "a removed manifest is not remembered");
 }
 
@@ -278,6 +288,37 @@ fn a_change_that_leaves_no_trace_is_found() {
     assert_eq!(folder.scan().0, texts(&["a-node 2"]), "a new version is read twice");
     rewrite_unnoticed(&mut folder, "3");
     let touched = BTreeSet::from([folder.path("a.yaml")]);
-    folder.files.scan(&Due { touched, ..Due::default() }).expect("scanned");
+    folder.files.scan(&Due { touched, ..Due::default() }, Instant::now()).expect("scanned");
     assert_eq!(folder.known().0, texts(&["a-node 3"]), "an event names it");
+}
+
+#[test]
+fn a_file_that_is_away_for_a_moment_is_not_gone() {
+    let mut folder = Folder::new();
+    folder.put("a.yaml", &pod("a", "1"));
+    folder.scan();
+    let uid = folder.files.set().pods[0].metadata.uid.clone();
+    // As some editors write: move away, write anew, remove what was moved.
+    fs::rename(folder.path("a.yaml"), folder.path("a.yaml~")).expect("moved");
+    let now = Instant::now();
+    let again = folder.files.scan(&Due::default(), now).expect("scanned");
+    assert_eq!((again, folder.known()), (Some(GONE_AFTER), (texts(&["a-node 1"]), vec![])));
+    folder.put("a.yaml", &pod("a", "1"));
+    assert_eq!(folder.files.scan(&Due::default(), now + GONE_AFTER).expect("scanned"), None);
+    assert_eq!(folder.files.set().pods[0].metadata.uid, uid, "nothing happened");
+
+    fs::remove_file(folder.path("a.yaml")).expect("removed");
+    let again = folder.files.scan(&Due::default(), now + GONE_AFTER).expect("scanned");
+    assert_eq!(again, Some(GONE_AFTER), "counted from the second time");
+    assert_eq!(folder.scan(), (vec![], vec![]));
+}
+
+#[test]
+fn a_renamed_file_is_another_one_at_once() {
+    let mut folder = Folder::new();
+    folder.put("a.yaml", &pod("a", "1"));
+    folder.scan();
+    fs::rename(folder.path("a.yaml"), folder.path("b.yaml")).expect("moved");
+    assert_eq!(folder.files.scan(&Due::default(), Instant::now()).expect("scanned"), None);
+    assert_eq!(folder.known(), (texts(&["a-node 1"]), vec![]));
 }
