@@ -95,7 +95,7 @@ pub enum Issue {
     #[error("{0}")]
     Syntax(String),
     /// There is no document in it.
-    #[error("has no document; write a Pod, or remove the file")]
+    #[error("has no document; write a Pod or an empty PodList, or remove it")]
     Empty,
     /// The document is not an object of a kind we know.
     #[error(
@@ -122,7 +122,7 @@ pub enum Issue {
         meant: Option<&'static str>,
     },
     /// A field that means something in a cluster, but nothing here.
-    #[error("{path}: {what}")]
+    #[error("{path}: ignored: {what}")]
     IgnoredField {
         /// The field.
         path: String,

@@ -2,17 +2,23 @@
 //! version.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, Metadata};
-use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use rustix::fs::OFlags;
+use tokio::time::Instant;
 
+use super::hints::{Due, QUIET};
 use super::last_good::LastGood;
+use super::look::{Look, Version, look};
 use super::{SourceKind, SourceSet};
-use crate::manifest::{Issue, LARGEST_MANIFEST, Manifest, Objects, Origin, Problem, load};
+use crate::manifest::{Issue, Manifest, ObjectKey, Objects, Origin, Problem, load};
+
+/// A file is gone when it was missing for so long: some editors move a file away before they write it anew.
+const GONE_AFTER: Duration = Duration::from_millis(100);
 
 /// The state of a file source. Its methods block on the disk.
 #[derive(Debug)]
@@ -30,41 +36,15 @@ pub(super) struct CannotList(pub(super) Issue);
 #[derive(Debug, Default)]
 struct KnownFile {
     version: Option<Version>,
+    /// Whether that version was read twice. Before, the file may have been written again in the tick in which it was read.
+    is_settled: bool,
+    missing_since: Option<Instant>,
+    /// What was read, in short: the same text need not be understood again.
+    text: Option<u64>,
     /// What it said when it could last be used.
     good: Option<Manifest>,
     /// What is wrong with it now; the remarks of the good version if that is what it is.
     problems: Vec<Problem>,
-}
-
-/// Tells one version of a file from another without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Version {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-/// What came of looking at a file.
-enum Look {
-    Unchanged,
-    Gone,
-    Read(Version, Result<Vec<u8>, Issue>),
-    /// It changed while it was read.
-    InMotion,
 }
 
 impl Files {
@@ -72,36 +52,62 @@ impl Files {
         Self { root, node_name, kept, files: BTreeMap::new() }
     }
 
-    /// Looks at all files, except at those that somebody is `writing`: of these the last look stays. Whether some file
-    /// changed while it was read, so that it is worth looking again soon.
-    pub(super) fn scan(&mut self, writing: &BTreeSet<PathBuf>) -> Result<Scanned, CannotList> {
-        let listed = self.list()?;
+    /// Looks at all files, except at those that somebody is writing: of these the last look stays. If it is worth looking
+    /// again soon, how soon.
+    pub(super) fn scan(&mut self, due: &Due, now: Instant) -> Result<Option<Duration>, CannotList> {
+        let mut present = self.list()?;
         let is_first = self.files.is_empty();
-        let known = self.files.len();
-        self.files.retain(|path, _| listed.contains(path));
-        if is_first || self.files.len() < known {
-            let places: Vec<String> = listed.iter().map(|path| place(path)).collect();
-            self.kept.iter().for_each(|kept| kept.forget_all_but(places.iter().map(String::as_str)));
-        }
-        let mut scanned = Scanned::Settled;
-        for path in listed {
-            if writing.contains(&path) {
+        let mut again = None;
+        for path in present.clone() {
+            if due.writing.contains(&path) {
                 continue;
             }
             let known = self.files.entry(path.clone()).or_default();
-            match look(&path, known.version) {
+            let trusted = known.version.filter(|_| known.is_settled && !due.touched.contains(&path));
+            match look(&path, trusted) {
                 Look::Unchanged => {}
                 Look::Gone => {
-                    self.files.remove(&path);
+                    present.remove(&path);
                 }
-                Look::InMotion => scanned = Scanned::InMotion,
+                Look::InMotion => again = Some(QUIET),
                 Look::Read(version, text) => {
+                    known.is_settled = known.version == Some(version);
                     known.version = Some(version);
                     known.take(text, &self.node_name, &path, self.kept.as_ref());
                 }
             }
         }
-        Ok(scanned)
+        let known = self.files.len();
+        let missing = self.drop_missing(&present, now);
+        if is_first || self.files.len() < known {
+            let places: Vec<String> =
+                present.iter().chain(self.files.keys()).map(|path| place(path)).collect();
+            self.kept.iter().for_each(|kept| kept.forget_all_but(places.iter().map(String::as_str)));
+        }
+        Ok(again.into_iter().chain(missing).min())
+    }
+
+    /// Forgets the files that are gone for good. If some may come again, how soon that is decided.
+    fn drop_missing(&mut self, present: &BTreeSet<PathBuf>, now: Instant) -> Option<Duration> {
+        let here = |file: &(&PathBuf, &KnownFile)| present.contains(file.0);
+        let elsewhere: BTreeSet<ObjectKey> =
+            self.files.iter().filter(here).flat_map(|(_, file)| file.pods()).collect();
+        let mut undecided = None;
+        self.files.retain(|path, file| {
+            if present.contains(path) {
+                file.missing_since = None;
+                return true;
+            }
+            let since = *file.missing_since.get_or_insert(now);
+            let left = GONE_AFTER.saturating_sub(now.duration_since(since));
+            let has_moved = file.pods().any(|pod| elsewhere.contains(&pod));
+            if left.is_zero() || has_moved || file.good.is_none() {
+                return false;
+            }
+            undecided = Some(undecided.map_or(left, |other: Duration| other.min(left)));
+            true
+        });
+        undecided
     }
 
     /// All that is known, and all that is wrong.
@@ -155,7 +161,7 @@ impl Files {
                 let mut files = BTreeSet::new();
                 for entry in fs::read_dir(&self.root).map_err(unreadable)? {
                     let entry = entry.map_err(unreadable)?;
-                    if !entry.file_name().to_string_lossy().starts_with('.') && !entry.path().is_dir() {
+                    if is_manifest(&entry.file_name().to_string_lossy()) && !entry.path().is_dir() {
                         files.insert(entry.path());
                     }
                 }
@@ -169,15 +175,19 @@ impl Files {
     }
 }
 
-/// Whether it is worth looking again soon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scanned {
-    Settled,
-    InMotion,
-}
-
 impl KnownFile {
+    fn pods(&self) -> impl Iterator<Item = ObjectKey> {
+        self.good.iter().flat_map(|manifest| manifest.pods.iter()).map(|pod| {
+            let meta = &pod.metadata;
+            ObjectKey::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+        })
+    }
+
     fn take(&mut self, text: Result<Vec<u8>, Issue>, node_name: &str, path: &Path, kept: Option<&LastGood>) {
+        let hash = text.as_ref().ok().map(|text| hash(text));
+        if std::mem::replace(&mut self.text, hash) == hash && hash.is_some() {
+            return;
+        }
         let place = place(path);
         let origin =
             Origin { source: SourceKind::File, place: place.clone(), node_name: node_name.to_owned() };
@@ -198,57 +208,19 @@ impl KnownFile {
     }
 }
 
+/// Not hidden, and not what an editor keeps of the version before.
+fn is_manifest(name: &str) -> bool {
+    !name.starts_with('.') && !name.ends_with('~')
+}
+
+fn hash(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
+}
+
 fn place(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-fn look(path: &Path, known: Option<Version>) -> Look {
-    // A file that cannot be opened has no version: it is looked at again each time.
-    let unreadable = |error: io::Error| match error.kind() {
-        ErrorKind::NotFound => Look::Gone,
-        _ => Look::Read(NO_VERSION, Err(Issue::Unreadable(error.to_string()))),
-    };
-    match fs::metadata(path) {
-        Ok(metadata) if known == Some(Version::of(&metadata)) => return Look::Unchanged,
-        // Opening a pipe would wait for its writer.
-        Ok(metadata) if !metadata.is_file() => {
-            return Look::Read(Version::of(&metadata), Err(Issue::NotAFile));
-        }
-        Ok(_) => {}
-        Err(error) => return unreadable(error),
-    }
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let opened = File::options().read(true).custom_flags(nonblocking).open(path);
-    let mut file = match opened {
-        Ok(file) => file,
-        Err(error) => return unreadable(error),
-    };
-    match read(&mut file) {
-        Ok(look) => look,
-        Err(error) => unreadable(error),
-    }
-}
-
-const NO_VERSION: Version = Version { device: 0, inode: 0, size: 0, modified: (0, 0), changed: (0, 0) };
-
-fn read(file: &mut File) -> io::Result<Look> {
-    let before = file.metadata()?;
-    if !before.is_file() {
-        return Ok(Look::Read(Version::of(&before), Err(Issue::NotAFile)));
-    }
-    let mut text = Vec::new();
-    let limit = LARGEST_MANIFEST as u64;
-    file.take(limit + 1).read_to_end(&mut text)?;
-    let after = Version::of(&file.metadata()?);
-    if after != Version::of(&before) {
-        return Ok(Look::InMotion);
-    }
-    let text = if text.len() > LARGEST_MANIFEST {
-        Err(Issue::TooLarge { limit: LARGEST_MANIFEST })
-    } else {
-        Ok(text)
-    };
-    Ok(Look::Read(after, text))
 }
 
 #[cfg(test)]

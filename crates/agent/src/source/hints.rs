@@ -36,14 +36,18 @@ struct State {
     /// The watched folder is gone, or events were lost.
     watch_ended: bool,
     writing: BTreeMap<PathBuf, Instant>,
+    touched: BTreeSet<PathBuf>,
     again_at: Option<Instant>,
 }
 
-/// Why a look is due.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How to look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Due {
     /// Files to leave alone.
     pub(super) writing: BTreeSet<PathBuf>,
+    /// Files to read even if they look unchanged: a file that is written twice within one tick of the file system's clock
+    /// has the same times and perhaps the same size.
+    pub(super) touched: BTreeSet<PathBuf>,
     /// The watch must be made anew.
     pub(super) watch_ended: bool,
 }
@@ -52,29 +56,32 @@ impl Hints {
     /// Takes an event of the kernel.
     pub(super) fn note(&self, event: &Event, now: Instant) {
         let mut state = self.0.state.lock();
+        let visible = || event.paths.iter().filter(|path| is_visible(path));
         match event.kind {
-            // Their names tell which file it is about, and dot-files are not ours.
             EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Any) => {
-                for path in event.paths.iter().filter(|path| is_visible(path)) {
-                    state.writing.insert(path.clone(), now);
-                }
+                state.writing.extend(visible().map(|path| (path.clone(), now)));
             }
             EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => {
-                for path in &event.paths {
-                    state.writing.remove(path);
-                }
-                state.is_due = state.is_due || event.paths.iter().any(|path| is_visible(path));
+                state.writing.retain(|path, _| !event.paths.contains(path));
+                state.is_due |= visible().next().is_some();
             }
             // Of dot-files, too: visible names may lead through them.
             EventKind::Modify(ModifyKind::Name(_)) => {
-                for path in &event.paths {
-                    state.writing.remove(path);
-                }
+                state.writing.retain(|path, _| !event.paths.contains(path));
                 state.is_due = true;
             }
             EventKind::Modify(ModifyKind::Metadata(_)) => state.is_due = true,
-            EventKind::Any | EventKind::Other | EventKind::Access(_) | EventKind::Modify(_) => {}
+            // That somebody reads a file is no news; we do so ourselves.
+            EventKind::Any
+            | EventKind::Other
+            | EventKind::Access(_)
+            | EventKind::Modify(ModifyKind::Other) => {
+                if !event.need_rescan() {
+                    return;
+                }
+            }
         }
+        state.touched.extend(visible().cloned());
         if event.need_rescan() {
             state.is_due = true;
             state.watch_ended = true;
@@ -88,9 +95,9 @@ impl Hints {
         self.0.changed.notify_one();
     }
 
-    /// A look is due after a quiet moment.
-    pub(super) fn look_again(&self, now: Instant) {
-        self.0.state.lock().again_at = Some(now + QUIET);
+    /// A look is due then.
+    pub(super) fn look_again(&self, at: Instant) {
+        self.0.state.lock().again_at = Some(at);
         self.0.changed.notify_one();
     }
 
@@ -131,10 +138,11 @@ impl State {
         self.is_due = false;
         self.again_at = None;
         self.writing.retain(|_, since| *since + QUIET > now);
-        Due {
-            writing: self.writing.keys().cloned().collect(),
-            watch_ended: std::mem::take(&mut self.watch_ended),
-        }
+        let writing: BTreeSet<PathBuf> = self.writing.keys().cloned().collect();
+        let (still_written, touched) =
+            std::mem::take(&mut self.touched).into_iter().partition(|path| writing.contains(path));
+        self.touched = still_written;
+        Due { writing, touched, watch_ended: std::mem::take(&mut self.watch_ended) }
     }
 }
 

@@ -14,6 +14,7 @@ mod hints;
 mod http;
 mod inbox;
 mod last_good;
+mod look;
 mod off_thread;
 
 use std::fmt;

@@ -61,7 +61,14 @@ pub(super) fn unmount_all(path: &Path) -> Result<(), VolumeError> {
 /// Whether something is mounted on `path`. What is not there is not a mount point.
 pub(super) fn is_mount_point(path: &Path) -> Result<bool, VolumeError> {
     match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, StatxFlags::TYPE) {
-        Ok(stat) => Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
+        Ok(stat) if stat.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
+            Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+        }
+        // Kernels before 5.8 do not tell.
+        Ok(_) => {
+            let real = fs::canonicalize(path).map_err(VolumeError::io("look at", path))?;
+            Ok(mount_points_below(&real)?.contains(&real))
+        }
         Err(Errno::NOENT) => Ok(false),
         Err(error) => Err(VolumeError::io("look at", path)(error)),
     }

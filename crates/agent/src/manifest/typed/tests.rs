@@ -90,3 +90,11 @@ fn unknown_fields_are_named_with_what_may_have_been_meant() {
         ]
     );
 }
+
+#[test]
+fn what_was_read_and_written_is_read_the_same() {
+    let text = "metadata: {name: x, labels: {a: '1'}, creationTimestamp: '2026-11-16T04:00:00Z'}\nspec:\n  containers:\n  - name: c\n    resources: {limits: {cpu: 1.5, memory: 1Gi}}\n    livenessProbe: {httpGet: {port: 80}, periodSeconds: 5}\n    readinessProbe: {tcpSocket: {port: web}}\n    env: [{name: A, value: \"line\\nbreak \\\"quoted\\\" 😀 \\t\"}]\n  securityContext: {runAsUser: 1000, supplementalGroups: [1, 2]}\n";
+    let (first, _) = pod(text).expect("a pod");
+    let json = serde_json::to_string_pretty(&first).expect("JSON");
+    assert_eq!(pod(&json), Ok((first, vec![])));
+}

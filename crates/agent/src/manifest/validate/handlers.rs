@@ -66,9 +66,9 @@ pub(super) fn check_lifecycle(container: &Container, spec: &PodSpec, path: &Path
             check_handler(handler, spec, &path.field(field), report);
         }
     }
-    if lifecycle.stop_signal.is_some() && spec.os.is_none() {
-        report
-            .forbidden(&path.field("stopSignal"), "may not be set for containers with empty `spec.os.name`");
+    if lifecycle.stop_signal.is_some() {
+        let detail = "stop signals other than the image's are not supported yet";
+        report.forbidden(&path.field("stopSignal"), detail);
     }
 }
 

@@ -1,0 +1,92 @@
+//! One look at one file: nothing if it did not change, else its text. It never waits and never reads more than a manifest
+//! may have.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use crate::manifest::{Issue, LARGEST_MANIFEST};
+
+/// Tells one version of a file from another without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Version {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// What came of looking at a file.
+pub(super) enum Look {
+    Unchanged,
+    Gone,
+    Read(Version, Result<Vec<u8>, Issue>),
+    /// It changed while it was read.
+    InMotion,
+}
+
+/// Looks at a file; `known` is the version that need not be read again.
+pub(super) fn look(path: &Path, known: Option<Version>) -> Look {
+    // A file that cannot be opened has no version: it is looked at again each time.
+    let unreadable = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound => Look::Gone,
+        _ => Look::Read(NO_VERSION, Err(Issue::Unreadable(error.to_string()))),
+    };
+    match fs::metadata(path) {
+        Ok(metadata) if known == Some(Version::of(&metadata)) => return Look::Unchanged,
+        // Opening a pipe would wait for its writer.
+        Ok(metadata) if !metadata.is_file() => {
+            return Look::Read(Version::of(&metadata), Err(Issue::NotAFile));
+        }
+        Ok(_) => {}
+        Err(error) => return unreadable(error),
+    }
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = File::options().read(true).custom_flags(nonblocking).open(path);
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(error) => return unreadable(error),
+    };
+    match read(&mut file) {
+        Ok(look) => look,
+        Err(error) => unreadable(error),
+    }
+}
+
+const NO_VERSION: Version = Version { device: 0, inode: 0, size: 0, modified: (0, 0), changed: (0, 0) };
+
+fn read(file: &mut File) -> io::Result<Look> {
+    let before = file.metadata()?;
+    if !before.is_file() {
+        return Ok(Look::Read(Version::of(&before), Err(Issue::NotAFile)));
+    }
+    let mut text = Vec::new();
+    let limit = LARGEST_MANIFEST as u64;
+    file.take(limit + 1).read_to_end(&mut text)?;
+    let after = Version::of(&file.metadata()?);
+    if after != Version::of(&before) {
+        return Ok(Look::InMotion);
+    }
+    let text = if text.len() > LARGEST_MANIFEST {
+        Err(Issue::TooLarge { limit: LARGEST_MANIFEST })
+    } else {
+        Ok(text)
+    };
+    Ok(Look::Read(after, text))
+}
