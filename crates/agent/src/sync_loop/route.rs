@@ -73,19 +73,21 @@ impl Routes {
     pub(super) fn source(&mut self, update: SourceUpdate) -> Vec<Command> {
         let mut commands = Vec::new();
         match update {
-            SourceUpdate::Objects { source, objects } => self.objects_changed(source, objects, &mut commands),
+            SourceUpdate::Objects { source, objects } => {
+                self.objects_changed(&source, objects, &mut commands);
+            }
             SourceUpdate::Problems { source, problems } => commands.push(Command::Tell { source, problems }),
             SourceUpdate::Pods(delta) => self.pods_changed(&delta, &mut commands),
         }
         commands
     }
 
-    fn objects_changed(&mut self, source: SourceId, objects: Arc<Objects>, commands: &mut Vec<Command>) {
+    fn objects_changed(&mut self, source: &SourceId, objects: Arc<Objects>, commands: &mut Vec<Command>) {
         self.objects.insert(source.clone(), objects);
         let of_source: Vec<PodUid> = self
             .records
             .iter()
-            .filter(|(_, record)| record.source.as_ref() == Some(&source) && !record.is_leaving)
+            .filter(|(_, record)| record.source.as_ref() == Some(source) && !record.is_leaving)
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in of_source {

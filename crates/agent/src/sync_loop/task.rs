@@ -295,9 +295,6 @@ impl<R: Runtime + ImageStore> Agent<R> {
     }
 
     fn tell(&self, source: SourceId, problems: Vec<Problem>) {
-        for problem in &problems {
-            tracing::warn!("{problem}");
-        }
         self.problems.send_modify(|all| {
             all.insert(source, problems);
         });

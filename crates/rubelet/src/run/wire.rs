@@ -55,7 +55,7 @@ pub(crate) enum Ended {
 
 /// Runs an agent until it is told to end.
 pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
-    let _taken = plan.place.take()?;
+    let _taken = plan.place.take().await?;
     let node_name = plan.node_name.clone().unwrap_or_else(node::name);
     let sources = sources(&plan, &node_name)?;
     let runtime = Connected::to(&plan).await?;
