@@ -7,6 +7,7 @@ mod cri;
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +80,9 @@ pub trait ImageStore: Send + Sync + 'static {
 
     /// Every image.
     fn images(&self) -> impl Future<Output = Result<Vec<v1::Image>, CallError>> + Send;
+
+    /// Where images are kept, if the runtime tells.
+    fn image_folder(&self) -> impl Future<Output = Result<Option<PathBuf>, CallError>> + Send;
 
     /// Removes an image.
     fn remove_image(&self, id: &str) -> impl Future<Output = Result<(), CallError>> + Send;

@@ -276,6 +276,11 @@ impl Routes {
         }
     }
 
+    /// How many pods should run.
+    pub(super) fn wanted(&self) -> usize {
+        self.records.values().filter(|record| record.is_wanted && !record.is_leaving).count()
+    }
+
     /// Whether every source was heard.
     pub(super) fn sources_ready(&self) -> bool {
         self.sources.all()

@@ -46,6 +46,7 @@ impl Scene {
             pleg: pleg.handle(),
             settings,
             updates: received,
+            metrics: crate::metrics::Metrics::default(),
             sources: vec![source()],
         });
         let (stop, stopped) = oneshot::channel::<()>();

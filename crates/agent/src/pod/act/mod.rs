@@ -27,6 +27,7 @@ use super::spec;
 use crate::downward::PodFacts;
 use crate::image::Puller;
 use crate::manifest::Objects;
+use crate::metrics::Metrics;
 use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
 use crate::settings::Settings;
 use crate::volumes::{Prepared, VolumeError, Volumes};
@@ -43,6 +44,7 @@ pub(crate) struct Tools<R> {
     pub(crate) volumes: Volumes,
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
 }
 
 /// How acting went.
@@ -143,6 +145,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let config = self.sandbox_config(replacement.attempt);
         outcome.acted = true;
         let handler = "";
+        self.tools.metrics.pod_started();
         let made = match self.tools.runtime.run_sandbox(config.clone(), handler).await {
             Ok(sandbox) => match self.ips(&sandbox).await {
                 Ok(ips) => Ok((sandbox, ips)),
@@ -156,6 +159,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 self.start_all(&home, starts, outcome).await;
             }
             Err((reason, what, error)) => {
+                self.tools.metrics.pod_failed();
                 self.journal.warning(None, reason, format!("{what}: {error}"));
                 *outcome = self.failed(std::mem::take(outcome), &error);
             }

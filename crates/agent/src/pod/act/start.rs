@@ -50,11 +50,13 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
         match self.try_start(home, container, start, outcome).await {
             Ok(()) => {
+                self.tools.metrics.container_started(start.place.kind());
                 self.memory.troubles.remove(name);
                 self.memory.holds.remove(name);
                 true
             }
             Err(Failure { reason, message, retry_at }) => {
+                self.tools.metrics.container_failed(start.place.kind(), reason);
                 self.journal.warning(Some(name), "Failed", format!("Error: {message}"));
                 self.memory.holds.insert(name.into(), retry_at);
                 self.trouble(container, reason, message);
