@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::tree::{self, LARGEST_MANIFEST, Node, Value};
 use super::{
-    FieldError, Issue, ObjectKey, Objects, Origin, Problem, Severity, default, ignored, static_pod, typed,
+    FieldError, Issue, ObjectKey, Objects, Origin, Problem, Severity, default, fields, static_pod, typed,
     validate,
 };
 
@@ -134,9 +134,8 @@ impl Loading<'_> {
 
     fn pod(&mut self, node: &Node<'_>) {
         let Some(mut pod) = self.typed::<Pod>(node, "Pod") else { return };
-        for issue in ignored::in_pod(&pod) {
-            let Issue::IgnoredField { path, .. } = &issue else { continue };
-            self.tell(node.line_of(path), Some(subject("Pod", &pod.metadata)), Severity::Warning, issue);
+        for (line, issue) in fields::ignored(node) {
+            self.tell(line, Some(subject("Pod", &pod.metadata)), Severity::Warning, issue);
         }
         default::pod(&mut pod);
         static_pod::adopt(&mut pod, self.origin);

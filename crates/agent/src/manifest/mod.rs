@@ -7,7 +7,7 @@
 
 pub mod annotation;
 mod default;
-mod ignored;
+mod fields;
 mod load;
 mod objects;
 mod problem;

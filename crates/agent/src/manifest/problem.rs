@@ -122,7 +122,7 @@ pub enum Issue {
         meant: Option<&'static str>,
     },
     /// A field that means something in a cluster, but nothing here.
-    #[error("{path}: {what}")]
+    #[error("{path}: ignored: {what}")]
     IgnoredField {
         /// The field.
         path: String,

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::DuplicateKeyPolicy;
-use serde_saphyr::{Error, Spanned};
+use serde_saphyr::{DefaultMessageFormatter, Error, MessageFormatter, Spanned};
 
 /// The most a manifest may be, in bytes.
 pub const LARGEST_MANIFEST: usize = 10 << 20;
@@ -77,7 +77,11 @@ pub(super) fn documents(text: &str) -> Result<Vec<Node<'_>>, SyntaxError> {
 }
 
 fn syntax_error(error: &Error) -> SyntaxError {
-    let message = match error {
+    let mut innermost = error;
+    while let Error::AliasError { error, .. } | Error::WithSnippet { error, .. } = innermost {
+        innermost = error;
+    }
+    let message = match innermost {
         Error::Budget { breach, .. } => match breach {
             BudgetBreach::Depth { .. } => format!("is nested deeper than {DEEPEST} levels"),
             BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
@@ -88,12 +92,9 @@ fn syntax_error(error: &Error) -> SyntaxError {
             _ => "has too many anchors and aliases, or too large ones; write out what they stand for"
                 .to_owned(),
         },
-        // The place is told apart.
-        error => {
-            let message = error.to_string();
-            let first = message.lines().next().unwrap_or_default();
-            first.split(" at line ").next().unwrap_or(first).to_owned()
-        }
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("has the key {key:?} twice in one map"),
+        // The place is told apart, and the text may have come from the file.
+        other => DefaultMessageFormatter.format_message(other).replace(char::is_control, " "),
     };
     let line = error.location().map(|location| u32::try_from(location.line()).unwrap_or(u32::MAX));
     SyntaxError { line, message }

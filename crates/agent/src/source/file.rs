@@ -27,10 +27,12 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// The file or folder at `path`, for the node `node_name`. The path should be absolute: it is part of the pods' UIDs.
+    /// The file or folder at `path`, for the node `node_name`.
     pub fn new(path: impl Into<PathBuf>, node_name: impl Into<String>) -> Self {
-        // Without a trailing slash, which would make other paths of the same files.
-        let path: PathBuf = path.into().components().collect();
+        let path = path.into();
+        // The path is part of the pods' UIDs: it should be the same wherever the agent is started, and with or without
+        // a slash at its end.
+        let path: PathBuf = std::path::absolute(&path).unwrap_or(path).components().collect();
         Self { path, node_name: node_name.into(), poll_period: POLL_PERIOD, kept_in: None }
     }
 
@@ -65,7 +67,7 @@ impl Source for FileSource {
             watch.ensure(due.watch_ended);
             let outcome;
             (files, outcome) = off_thread(move || {
-                let outcome = files.scan(&due.writing);
+                let outcome = files.scan(&due);
                 (files, outcome)
             })
             .await;

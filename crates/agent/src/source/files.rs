@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
+use super::hints::Due;
 use super::last_good::LastGood;
 use super::{SourceKind, SourceSet};
 use crate::manifest::{Issue, LARGEST_MANIFEST, Manifest, Objects, Origin, Problem, load};
@@ -30,6 +31,8 @@ pub(super) struct CannotList(pub(super) Issue);
 #[derive(Debug, Default)]
 struct KnownFile {
     version: Option<Version>,
+    /// Whether that version was read twice. Before, the file may have been written again in the tick in which it was read.
+    is_settled: bool,
     /// What it said when it could last be used.
     good: Option<Manifest>,
     /// What is wrong with it now; the remarks of the good version if that is what it is.
@@ -72,9 +75,8 @@ impl Files {
         Self { root, node_name, kept, files: BTreeMap::new() }
     }
 
-    /// Looks at all files, except at those that somebody is `writing`: of these the last look stays. Whether some file
-    /// changed while it was read, so that it is worth looking again soon.
-    pub(super) fn scan(&mut self, writing: &BTreeSet<PathBuf>) -> Result<Scanned, CannotList> {
+    /// Looks at all files, except at those that somebody is writing: of these the last look stays.
+    pub(super) fn scan(&mut self, due: &Due) -> Result<Scanned, CannotList> {
         let listed = self.list()?;
         let is_first = self.files.is_empty();
         let known = self.files.len();
@@ -85,17 +87,19 @@ impl Files {
         }
         let mut scanned = Scanned::Settled;
         for path in listed {
-            if writing.contains(&path) {
+            if due.writing.contains(&path) {
                 continue;
             }
             let known = self.files.entry(path.clone()).or_default();
-            match look(&path, known.version) {
+            let trusted = known.version.filter(|_| known.is_settled && !due.touched.contains(&path));
+            match look(&path, trusted) {
                 Look::Unchanged => {}
                 Look::Gone => {
                     self.files.remove(&path);
                 }
                 Look::InMotion => scanned = Scanned::InMotion,
                 Look::Read(version, text) => {
+                    known.is_settled = known.version == Some(version);
                     known.version = Some(version);
                     known.take(text, &self.node_name, &path, self.kept.as_ref());
                 }

@@ -36,14 +36,18 @@ struct State {
     /// The watched folder is gone, or events were lost.
     watch_ended: bool,
     writing: BTreeMap<PathBuf, Instant>,
+    touched: BTreeSet<PathBuf>,
     again_at: Option<Instant>,
 }
 
-/// Why a look is due.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How to look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Due {
     /// Files to leave alone.
     pub(super) writing: BTreeSet<PathBuf>,
+    /// Files to read even if they look unchanged: a file that is written twice within one tick of the file system's clock
+    /// has the same times and perhaps the same size.
+    pub(super) touched: BTreeSet<PathBuf>,
     /// The watch must be made anew.
     pub(super) watch_ended: bool,
 }
@@ -52,6 +56,7 @@ impl Hints {
     /// Takes an event of the kernel.
     pub(super) fn note(&self, event: &Event, now: Instant) {
         let mut state = self.0.state.lock();
+        state.touched.extend(event.paths.iter().filter(|path| is_visible(path)).cloned());
         match event.kind {
             // Their names tell which file it is about, and dot-files are not ours.
             EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Any) => {
@@ -131,10 +136,11 @@ impl State {
         self.is_due = false;
         self.again_at = None;
         self.writing.retain(|_, since| *since + QUIET > now);
-        Due {
-            writing: self.writing.keys().cloned().collect(),
-            watch_ended: std::mem::take(&mut self.watch_ended),
-        }
+        let writing: BTreeSet<PathBuf> = self.writing.keys().cloned().collect();
+        let (still_written, touched) =
+            std::mem::take(&mut self.touched).into_iter().partition(|path| writing.contains(path));
+        self.touched = still_written;
+        Due { writing, touched, watch_ended: std::mem::take(&mut self.watch_ended) }
     }
 }
 

@@ -98,6 +98,15 @@ impl HttpSource {
         Self { poll_period, ..self }
     }
 
+    /// The URL as it may be shown: without credentials.
+    fn place(&self) -> String {
+        let mut url = self.url.clone();
+        // These fail only for URLs that cannot have any.
+        let _ = url.set_password(None);
+        let _ = url.set_username("");
+        url.to_string()
+    }
+
     async fn ask(&self, since: &Validators) -> Result<Answer, Issue> {
         let mut headers = since.conditions();
         if let Some(path) = &self.header_file {
@@ -126,7 +135,7 @@ impl HttpSource {
 
 impl Source for HttpSource {
     fn id(&self) -> SourceId {
-        SourceId::new(SourceKind::Http, self.url.as_str())
+        SourceId::new(SourceKind::Http, self.place())
     }
 
     async fn run(self, sets: SetSender) {
@@ -167,7 +176,7 @@ struct Known {
 impl Known {
     /// What it said before the agent was started.
     fn recall(source: &HttpSource) -> Self {
-        let place = source.url.to_string();
+        let place = source.place();
         let kept = source.kept_in.as_ref().map(|folder| LastGood::new(folder, &place));
         let origin = Origin { source: SourceKind::Http, place, node_name: source.node_name.clone() };
         let text = kept.as_ref().and_then(|kept| kept.recall(&origin.place));

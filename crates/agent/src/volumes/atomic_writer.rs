@@ -18,15 +18,22 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::VolumeError;
+use super::ownership::FileGroup;
 use super::payload::{File, Files};
 
 const DATA: &str = "..data";
 const DATA_NEXT: &str = "..data_tmp";
 const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 255;
+const DEEPEST: usize = 64;
 
 /// Makes `root` show exactly `files`. Whether anything had to be written.
-pub(super) fn write(root: &Path, files: &Files, now: Timestamp) -> Result<bool, VolumeError> {
+pub(super) fn write(
+    root: &Path,
+    files: &Files,
+    group: Option<FileGroup>,
+    now: Timestamp,
+) -> Result<bool, VolumeError> {
     for path in files.keys() {
         validate(path)?;
     }
@@ -38,6 +45,11 @@ pub(super) fn write(root: &Path, files: &Files, now: Timestamp) -> Result<bool, 
     if !up_to_date {
         let next = new_folder(root, now)?;
         write_files(&root.join(&next), files)?;
+        if let Some(group) = group {
+            group
+                .take_files(&root.join(&next))
+                .map_err(VolumeError::io("give the group its files in", root))?;
+        }
         publish(root, &next).map_err(VolumeError::io("publish", root))?;
     }
     link_names(root, files).map_err(VolumeError::io("link the names in", root))?;
@@ -58,6 +70,9 @@ fn validate(path: &str) -> Result<(), VolumeError> {
     }
     if path.starts_with("..") {
         return refuse("it must not start with '..'");
+    }
+    if path.split('/').count() > DEEPEST {
+        return refuse("it has more than 64 parts");
     }
     for part in path.split('/') {
         match part {

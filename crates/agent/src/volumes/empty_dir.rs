@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, PodSpec, ResourceRequirements};
 
+use super::ownership::FileGroup;
 use super::{PodDirectory, VolumeError, layout, mount_table};
 use crate::downward::PodFacts;
 use crate::resource::Quantity;
@@ -34,6 +35,9 @@ pub(super) fn make(
         }
     }
     layout::set_mode(&path, 0o777)?;
+    if let Some(group) = FileGroup::of(facts.pod) {
+        group.take_folder(&path).map_err(VolumeError::io("give the group", &path))?;
+    }
     layout::create_directory(&directory.plugin(PLUGIN, name), 0o750)?;
     fs::write(&marker, []).map_err(VolumeError::io("create", &marker))?;
     Ok(path)

@@ -12,6 +12,7 @@ mod layout;
 mod mount;
 mod mount_table;
 mod nested;
+mod ownership;
 mod payload;
 mod removal;
 mod subpath;
@@ -196,7 +197,7 @@ impl Setup<'_> {
                 layout::set_mode(&path, 0o755)?;
             }
             nested::create(&path, self.spec, &self.volume.name)?;
-            atomic_writer::write(&path, &files, self.now)
+            atomic_writer::write(&path, &files, ownership::FileGroup::of(self.facts.pod), self.now)
         };
         match write() {
             Ok(rewritten) => Ok((PreparedVolume { path, read_only: true, is_ours: true }, rewritten)),

@@ -1,1 +1,122 @@
+use super::*;
+use crate::manifest::{tree, typed};
 
+/// The pod's spec with its defaults, as JSON.
+fn defaulted(spec: &str) -> serde_json::Value {
+    let text = format!("metadata: {{name: x}}\nspec: {spec}\n");
+    let documents = tree::documents(&text).expect("YAML");
+    let (mut pod, unknown) = typed::decode::<Pod>(&documents[0]).expect("a pod");
+    assert_eq!(unknown, []);
+    super::pod(&mut pod);
+    serde_json::to_value(pod.spec).expect("JSON")
+}
+
+#[test]
+fn a_pod() {
+    let spec = defaulted("{containers: []}");
+    assert_eq!(
+        spec,
+        serde_json::json!({
+            "containers": [], "restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
+            "terminationGracePeriodSeconds": 30, "enableServiceLinks": true, "securityContext": {},
+        })
+    );
+    let spec = defaulted(
+        "{containers: [], restartPolicy: Never, dnsPolicy: Default, terminationGracePeriodSeconds: 0, enableServiceLinks: false}",
+    );
+    assert_eq!((&spec["restartPolicy"], &spec["dnsPolicy"]), (&"Never".into(), &"Default".into()));
+    assert_eq!(
+        (&spec["terminationGracePeriodSeconds"], &spec["enableServiceLinks"]),
+        (&0.into(), &false.into())
+    );
+}
+
+#[test]
+fn a_container_and_its_probes() {
+    let spec = defaulted(
+        "{containers: [{name: c, image: 'x:1', securityContext: {}, ports: [{containerPort: 80}], env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}], livenessProbe: {httpGet: {port: 80}, failureThreshold: 7}, startupProbe: {grpc: {port: 1}}, lifecycle: {preStop: {httpGet: {port: 80, path: /x}}}}]}",
+    );
+    assert_eq!(
+        spec["containers"][0],
+        serde_json::json!({
+            "name": "c", "image": "x:1", "imagePullPolicy": "IfNotPresent",
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+            "securityContext": {"procMount": "Default"},
+            "ports": [{"containerPort": 80, "protocol": "TCP"}],
+            "env": [{"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}],
+            "livenessProbe": {
+                "httpGet": {"port": 80, "path": "/", "scheme": "HTTP"},
+                "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 7,
+            },
+            "startupProbe": {
+                "grpc": {"port": 1, "service": ""},
+                "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3,
+            },
+            "lifecycle": {"preStop": {"httpGet": {"port": 80, "path": "/x", "scheme": "HTTP"}}},
+        })
+    );
+}
+
+#[test]
+fn pull_policies_follow_the_tag() {
+    for (image, policy) in [
+        ("nginx", "Always"),
+        ("nginx:latest", "Always"),
+        ("nginx:1.25", "IfNotPresent"),
+        ("registry:5000/nginx", "Always"),
+        ("registry:5000/nginx:1", "IfNotPresent"),
+        ("nginx@sha256:abc", "IfNotPresent"),
+        ("nginx:latest@sha256:abc", "Always"),
+        ("nginx:1@sha256:abc", "IfNotPresent"),
+    ] {
+        let spec = defaulted(&format!(
+            "{{containers: [{{name: c, image: '{image}'}}], initContainers: [{{name: i, image: '{image}'}}]}}"
+        ));
+        assert_eq!(spec["containers"][0]["imagePullPolicy"], policy, "{image}");
+        assert_eq!(spec["initContainers"][0]["imagePullPolicy"], policy, "{image}");
+    }
+}
+
+#[test]
+fn ports_of_the_host_network_are_those_of_the_host() {
+    let spec = defaulted(
+        "{hostNetwork: true, containers: [{name: c, ports: [{containerPort: 80}, {containerPort: 81, hostPort: 81}]}]}",
+    );
+    assert_eq!(spec["containers"][0]["ports"][0]["hostPort"], 80);
+    assert_eq!(spec["containers"][0]["ports"][1]["hostPort"], 81);
+}
+
+#[test]
+fn requests_follow_limits() {
+    let spec = defaulted(
+        "{resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Mi}, requests: {cpu: 500m}}}, {name: d, resources: {}}]}",
+    );
+    assert_eq!(
+        spec["containers"][0]["resources"]["requests"],
+        serde_json::json!({"cpu": "500m", "memory": "1Mi"})
+    );
+    assert_eq!(spec["containers"][1]["resources"], serde_json::json!({}));
+    assert_eq!(spec["resources"].get("requests"), None, "the containers ask for both");
+    let spec = defaulted("{resources: {limits: {cpu: 2}}, containers: [{name: c}]}");
+    assert_eq!(spec["resources"]["requests"], serde_json::json!({"cpu": "2"}));
+}
+
+#[test]
+fn volumes() {
+    let spec = defaulted(
+        "{containers: [], volumes: [{name: a}, {name: b, hostPath: {path: /x}}, {name: c, configMap: {name: m}}, {name: d, secret: {secretName: s, defaultMode: 0400}}, {name: e, downwardAPI: {items: [{path: p, fieldRef: {fieldPath: metadata.name}}]}}, {name: f, projected: {sources: [{downwardAPI: {items: [{path: p, fieldRef: {fieldPath: metadata.name}}]}}]}}]}",
+    );
+    let field =
+        serde_json::json!({"path": "p", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}});
+    assert_eq!(
+        spec["volumes"],
+        serde_json::json!([
+            {"name": "a", "emptyDir": {}},
+            {"name": "b", "hostPath": {"path": "/x", "type": ""}},
+            {"name": "c", "configMap": {"name": "m", "defaultMode": 420}},
+            {"name": "d", "secret": {"secretName": "s", "defaultMode": 256}},
+            {"name": "e", "downwardAPI": {"defaultMode": 420, "items": [field]}},
+            {"name": "f", "projected": {"defaultMode": 420, "sources": [{"downwardAPI": {"items": [field]}}]}},
+        ])
+    );
+}

@@ -1,1 +1,218 @@
+use proptest::prelude::*;
 
+use super::*;
+use crate::manifest::annotation;
+use crate::source::SourceKind;
+
+fn origin() -> Origin {
+    Origin { source: SourceKind::File, place: "web.yaml".to_owned(), node_name: "Node".to_owned() }
+}
+
+fn good(text: &str) -> Manifest {
+    load(text.as_bytes(), &origin())
+        .unwrap_or_else(|problems| panic!("{text}\n{}", shown(&problems).join("\n")))
+}
+
+fn bad(text: &str) -> Vec<String> {
+    shown(&load(text.as_bytes(), &origin()).expect_err(text))
+}
+
+fn shown(problems: &[Problem]) -> Vec<String> {
+    problems.iter().map(Problem::to_string).collect()
+}
+
+fn names(manifest: &Manifest) -> Vec<&str> {
+    manifest.pods.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect()
+}
+
+const POD: &str =
+    "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n  - name: c\n    image: host\n";
+
+#[test]
+fn a_pod_comes_out_ready_to_run() {
+    let manifest = good(POD);
+    let pod = &manifest.pods[0];
+    assert_eq!(names(&manifest), ["web-node"]);
+    assert_eq!(manifest.warnings, []);
+    assert_eq!(pod.metadata.uid.as_deref(), annotation::value(pod, annotation::HASH));
+    let spec = pod.spec.as_ref().expect("a spec");
+    assert_eq!(spec.restart_policy.as_deref(), Some("Always"));
+    assert_eq!(spec.containers[0].image_pull_policy.as_deref(), Some("Always"));
+}
+
+#[test]
+fn documents_and_lists_of_all_sorts() {
+    let text = "\u{feff}---\n# first\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: prod}\ndata: {a: '1'}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: key}\ndata: {a: aGk=, b: eA==}\nstringData: {b: plain}\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: x}]}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: other}}\n---\napiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: b}\n  spec: {containers: [{name: c, image: x}]}\n";
+    let manifest = good(text);
+    assert_eq!(names(&manifest), ["a-node", "b-node"]);
+    assert!(manifest.objects.config_map("prod", "conf").is_some());
+    assert!(manifest.objects.config_map("default", "other").is_some());
+    let secret =
+        manifest.objects.secret("default", "key").and_then(|secret| secret.data.as_ref()).expect("a secret");
+    assert_eq!((&secret["a"].0[..], &secret["b"].0[..]), (&b"hi"[..], &b"plain"[..]));
+
+    let json = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"j"},"spec":{"containers":[{"name":"c","image":"x"}]}}"#;
+    assert_eq!(names(&good(json)), ["j-node"]);
+    assert_eq!(
+        good("{apiVersion: v1, kind: PodList, items: []}").pods,
+        [],
+        "an empty list says that there is nothing"
+    );
+}
+
+#[test]
+fn problems_name_file_line_document_object_and_field() {
+    let text = format!(
+        "{POD}---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: other\nspec:\n  restartPolicy: Sometimes\n  containers:\n  - name: C\n    image: x\n  - name: d\n"
+    );
+    assert_eq!(
+        bad(&text),
+        [
+            "web.yaml:15 (document 2, Pod default/other-node): spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"OnFailure\", \"Never\"",
+            "web.yaml:17 (document 2, Pod default/other-node): spec.containers[0].name: Invalid value: \"C\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name', or '123-abc')",
+            "web.yaml:19 (document 2, Pod default/other-node): spec.containers[1].image: Required value",
+        ]
+    );
+    assert_eq!(
+        bad(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - name: c\n    image: x\n    env: [{name: A, value: 1}]\n"
+        ),
+        [
+            "web.yaml:8 (document 1, Pod x): spec.containers[0].env[0].value: expected a string, found the number 1; put it in quotes"
+        ]
+    );
+    assert_eq!(bad("a: [\n"), ["web.yaml:1: unclosed bracket '['"]);
+}
+
+#[test]
+fn unknown_and_meaningless_fields_are_told_but_do_no_harm() {
+    let manifest = good(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  nodeSelector: {disk: ssd}\n  restartpolicy: Never\n  containers:\n  - name: c\n    image: x\n",
+    );
+    assert_eq!(
+        shown(&manifest.warnings),
+        [
+            "web.yaml:6 (document 1, Pod web): spec.restartpolicy: unknown field, it is ignored; did you mean \"restartPolicy\"?",
+            "web.yaml:5 (document 1, Pod default/web): spec.nodeSelector: ignored: no scheduler chooses a node for this pod",
+        ]
+    );
+}
+
+#[test]
+fn other_kinds_are_left_out_with_a_remark_if_there_is_something_else() {
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\n";
+    let deployment = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n";
+    let manifest = good(&format!("{POD}{service}{deployment}"));
+    let expected =
+        "is not supported here; a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1";
+    assert_eq!(
+        shown(&manifest.warnings),
+        [
+            format!("web.yaml:10 (document 2): v1 Service {expected}"),
+            format!("web.yaml:14 (document 3): apps/v1 Deployment {expected}")
+        ]
+    );
+    assert_eq!(bad(deployment), [format!("web.yaml:2 (document 1): apps/v1 Deployment {expected}")]);
+}
+
+#[test]
+fn what_is_not_a_manifest() {
+    let kind = "is not supported here; a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1";
+    for (text, expected) in [
+        ("", "web.yaml: has no document; write a Pod, or remove the file".to_owned()),
+        ("# nothing\n---\n", "web.yaml: has no document; write a Pod, or remove the file".to_owned()),
+        ("just text\n", format!("web.yaml:1 (document 1): what is not an object {kind}")),
+        ("[1, 2]\n", format!("web.yaml:1 (document 1): what is not an object {kind}")),
+        ("a: 1\n", format!("web.yaml:1 (document 1): a document without apiVersion and kind {kind}")),
+        ("kind: Pod\n", format!("web.yaml:1 (document 1): Pod without an apiVersion {kind}")),
+        ("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: x}]}\n", "web.yaml:1 (document 1, Pod default/): metadata.name: Required value: invalid pod: name is needed for the pod".to_owned()),
+    ] {
+        assert_eq!(bad(text), [expected], "{text:?}");
+    }
+    assert!(
+        bad(&format!("{POD}---\nkind: Pod\n"))[0].contains("Pod without an apiVersion"),
+        "half a document spoils the file"
+    );
+    let problems = load(&[b'a', 0xff], &origin()).expect_err("not text");
+    assert!(problems[0].to_string().starts_with("web.yaml: is not UTF-8 text"), "{problems:?}");
+    let problems = load(&vec![b' '; LARGEST_MANIFEST + 1], &origin()).expect_err("too large");
+    assert_eq!(shown(&problems), ["web.yaml: is larger than 10 MiB, the most a manifest may be"]);
+}
+
+#[test]
+fn names_are_taken_once_a_file() {
+    let twice = bad(&format!("{POD}---\n{POD}"));
+    assert_eq!(
+        twice,
+        [
+            "web.yaml:10 (document 2, Pod default/web-node): FailedValidation: the name is already taken; this one is not used"
+        ]
+    );
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n";
+    assert_eq!(bad(&format!("{map}---\n{map}")).len(), 1);
+}
+
+#[test]
+fn hostile_pods_are_refused_shortly() {
+    let many = (0..2_000).fold(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n".to_owned(),
+        |text, n| text + &format!("  - {{name: c{n}, image: x}}\n"),
+    );
+    let problems = bad(&many);
+    assert!(
+        problems
+            .iter()
+            .any(|problem| problem.ends_with("spec.containers: Too long: may not be more than 500 items")),
+        "{problems:?}"
+    );
+
+    let annotation = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n  annotations:\n    a: {}\nspec: {{containers: [{{name: c, image: x}}]}}\n",
+        "y".repeat(1 << 20)
+    );
+    let problems = bad(&annotation);
+    assert!(
+        problems
+            .iter()
+            .any(|problem| problem
+                .ends_with("metadata.annotations: Too long: may not be more than 262144 bytes")),
+        "{problems:?}"
+    );
+    assert!(problems.iter().all(|problem| problem.len() < 500));
+
+    let wrong = (0..500).fold("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - name: c\n    image: x\n    env:\n".to_owned(), |text, _| text + "    - {name: 'A=B'}\n");
+    assert_eq!(bad(&wrong).len(), 100, "nobody reads more");
+
+    for name in ["../../etc", "a/b", "a_b", "a b", &"x".repeat(300)] {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: \"{name}\"}}\nspec: {{containers: [{{name: c, image: x}}]}}\n"
+        );
+        assert!(bad(&text)[0].contains("metadata.name: Invalid value"), "{name}");
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: x, namespace: \"{name}\", uid: \"{name}\"}}\nspec: {{containers: [{{name: c, image: x}}]}}\n"
+        );
+        assert_eq!(bad(&text).len(), 2, "{name}");
+    }
+}
+
+proptest! {
+    /// A manifest with bytes changed, left out and put in is used or refused, and never more than that.
+    #[test]
+    fn no_text_panics(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..6)) {
+        let mut text = RICH.as_bytes().to_vec();
+        for (at, byte, edit) in edits {
+            let at = at.index(text.len());
+            match edit {
+                0 => text[at] = byte,
+                1 => text.insert(at, byte),
+                _ => drop(text.remove(at)),
+            }
+        }
+        match load(&text, &origin()) {
+            Ok(manifest) => prop_assert!(manifest.pods.len() <= 1),
+            Err(problems) => prop_assert!(!problems.is_empty()),
+        }
+    }
+}
+
+const RICH: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: {a: b}}\nspec:\n  hostNetwork: true\n  initContainers: [{name: i, image: x}]\n  containers:\n  - name: c\n    image: x\n    env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.labels['a']}}}]\n    ports: [{containerPort: 80, name: http}]\n    resources: {limits: {cpu: 1.5, memory: 64Mi}}\n    livenessProbe: {httpGet: {port: http}}\n    volumeMounts: [{name: v, mountPath: /v}]\n  volumes: [{name: v, projected: {sources: [{configMap: {name: m}}]}}]\n";

@@ -94,19 +94,16 @@ fn anchors_and_merge_keys_work_in_moderation() {
 
 #[test]
 fn mistakes_say_their_line() {
-    for (text, line) in [
-        ("a: 1\nb: [1, 2\nc: 3\n", Some(3)),
-        ("a: 1\na: 2\n", Some(2)),
-        ("a:\n\t- 1\n", Some(2)),
-        ("a: *nobody\n", Some(1)),
-        ("a: \"open\nb: 1\n", Some(1)),
+    for (text, line, message) in [
+        ("a: 1\nb: [1, 2\nc: 3\n", 3, "illegal placement of ':' indicator"),
+        ("a: 1\na: 2\n", 2, "has the key \"a\" twice in one map"),
+        ("a:\n\t- 1\n", 2, "tabs disallowed within this context (block indentation)"),
+        ("a: *nobody\n", 1, "alias references unknown anchor"),
+        ("a: \"open\nb: 1\n", 2, "invalid indentation in multiline quoted scalar"),
+        ("a: 1\n b: 2\n", 2, "mapping values are not allowed in this context"),
     ] {
         let error = documents(text).expect_err(text);
-        assert!(error.line.is_some(), "{text}: {error:?}");
-        if line.is_some() {
-            assert!(error.line <= Some(4), "{text}: {error:?}");
-        }
-        assert!(!error.message.is_empty() && !error.message.contains('\n'), "{error:?}");
+        assert_eq!((error.line, error.message.as_str()), (Some(line), message), "{text}");
     }
 }
 
@@ -117,13 +114,13 @@ fn hostile_texts_are_refused() {
         let before = n - 1;
         text + &format!("a{n}: &a{n} [*a{before}, *a{before}, *a{before}, *a{before}, *a{before}, *a{before}, *a{before}]\n")
     });
-    let big_scalar = format!("a: &a {}\nb:\n{}", "x".repeat(1 << 20), "- *a\n".repeat(900));
-    let escaped_scalar = format!("a: &a \"\\n{}\"\nb:\n{}", "x".repeat(1 << 20), "- *a\n".repeat(900));
-    let deep_flow = format!("a: {}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let deep_block = (0..5000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "- \n");
-    let deep_maps = (0..2000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
-    let many_nodes = format!("a: [{}]", "1,".repeat(400_000));
-    let many_documents = "---\na: 1\n".repeat(5000);
+    let big_scalar = format!("a: &a {}\nb:\n{}", "x".repeat(1 << 17), "- *a\n".repeat(900));
+    let escaped_scalar = format!("a: &a \"\\n{}\"\nb:\n{}", "x".repeat(1 << 17), "- *a\n".repeat(900));
+    let deep_flow = format!("a: {}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let deep_block = (0..500).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "- \n");
+    let deep_maps = (0..500).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
+    let many_nodes = format!("a: [{}]", "1,".repeat(260_000));
+    let many_documents = "---\na: 1\n".repeat(1500);
     let own_tail = "a: &a [*a]\n".to_owned();
     for (name, text, expected) in [
         ("bomb", bomb, "anchors and aliases"),

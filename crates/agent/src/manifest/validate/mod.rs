@@ -96,7 +96,6 @@ fn check_containers(spec: &PodSpec, volumes: &BTreeSet<String>, path: &Path, rep
 fn check_hosts(spec: &PodSpec, path: &Path, report: &mut Report) {
     report.check(&path.field("hostname"), spec.hostname.as_deref(), names::dns_label);
     report.check(&path.field("subdomain"), spec.subdomain.as_deref(), names::dns_label);
-    report.check(&path.field("nodeName"), spec.node_name.as_deref(), names::dns_subdomain);
     for (index, alias) in spec.host_aliases.iter().flatten().enumerate() {
         let path = path.field("hostAliases").index(index);
         ip(&alias.ip, &path.field("ip"), report);
@@ -162,6 +161,9 @@ fn check_cluster_references(spec: &PodSpec, path: &Path, report: &mut Report) {
     }
     if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
         report.forbidden(&path.field("schedulingGates"), "nothing here could ever open a gate");
+    }
+    if spec.host_users == Some(false) {
+        report.forbidden(&path.field("hostUsers"), "user namespaces are not supported yet");
     }
     if let Some(os) = spec.os.as_ref().filter(|os| os.name != "linux") {
         report.unsupported(&path.field("os").field("name"), &os.name, &["linux"]);

@@ -39,6 +39,9 @@ fn check_pod_context(context: &PodSecurityContext, path: &Path, report: &mut Rep
     report.one_of(&path.field("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
     seccomp(context.seccomp_profile.as_ref(), &path.field("seccompProfile"), report);
     app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
+    if context.windows_options.is_some() {
+        report.forbidden(&path.field("windowsOptions"), "this is Linux");
+    }
     for (index, sysctl) in context.sysctls.iter().flatten().enumerate() {
         let path = path.field("sysctls").index(index).field("name");
         report.require(&path, &sysctl.name, sysctl_name);
@@ -57,6 +60,9 @@ pub(super) fn check_container(container: &Container, path: &Path, report: &mut R
     seccomp(context.seccomp_profile.as_ref(), &path.field("seccompProfile"), report);
     app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
 
+    if context.windows_options.is_some() {
+        report.forbidden(&path.field("windowsOptions"), "this is Linux");
+    }
     if context.allow_privilege_escalation == Some(false) {
         if context.privileged == Some(true) {
             report.invalid(

@@ -1,1 +1,400 @@
+use super::*;
+use crate::manifest::{default, tree, typed};
 
+/// What is wrong with a pod of this spec, after defaults.
+fn wrong(spec: &str) -> Vec<String> {
+    let text = format!("metadata: {{name: x, namespace: default, uid: u}}\nspec: {spec}\n");
+    let documents = tree::documents(&text).unwrap_or_else(|error| panic!("{spec}: {error:?}"));
+    let (mut pod, unknown) =
+        typed::decode::<Pod>(&documents[0]).unwrap_or_else(|error| panic!("{spec}: {error:?}"));
+    assert_eq!(unknown, [], "{spec}");
+    default::pod(&mut pod);
+    super::pod(&pod).iter().map(FieldError::to_string).collect()
+}
+
+/// A container's mistake, without the path to the container.
+fn wrong_container(fields: &str) -> Vec<String> {
+    let spec = format!("{{containers: [{{name: c, image: x, {fields}}}], volumes: [{{name: v}}]}}");
+    wrong(&spec).into_iter().map(|error| error.replace("spec.containers[0].", "")).collect()
+}
+
+fn wrong_volume(source: &str) -> Vec<String> {
+    let spec = format!("{{containers: [{{name: c, image: x}}], volumes: [{{name: v, {source}}}]}}");
+    wrong(&spec).into_iter().map(|error| error.replace("spec.volumes[0].", "")).collect()
+}
+
+fn check(found: impl Fn(&str) -> Vec<String>, cases: &[(&str, &[&str])]) {
+    for (text, expected) in cases {
+        assert_eq!(found(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn a_good_pod_has_nothing_wrong() {
+    assert_eq!(
+        wrong(
+            "{hostNetwork: true, restartPolicy: OnFailure, activeDeadlineSeconds: 5, hostname: h, subdomain: s, dnsPolicy: None, dnsConfig: {nameservers: [1.1.1.1], searches: [a.b., '.'], options: [{name: ndots}]}, hostAliases: [{ip: '::1', hostnames: [a.b]}], shareProcessNamespace: true, securityContext: {fsGroup: 5, sysctls: [{name: net.core.somaxconn, value: '1'}, {name: kernel/shm_rmid_forced, value: '0'}], seccompProfile: {type: RuntimeDefault}}, initContainers: [{name: i, image: x}, {name: s, image: x, restartPolicy: Always, startupProbe: {exec: {command: [a]}}}], containers: [{name: c, image: x, command: [a], ports: [{name: http, containerPort: 80}], env: [{name: A, value: b}, {name: B, valueFrom: {secretKeyRef: {name: s, key: k}}}], envFrom: [{prefix: P_, configMapRef: {name: m}}], resources: {limits: {cpu: 1, memory: 1Gi, example.com/gpu: 1}, requests: {cpu: 100m}}, volumeMounts: [{name: v, mountPath: /v, subPath: a/b}, {name: h, mountPath: /h, readOnly: true, recursiveReadOnly: IfPossible}], livenessProbe: {tcpSocket: {port: http}}, lifecycle: {preStop: {sleep: {seconds: 5}}, postStart: {exec: {command: [x]}}}, restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]}], volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 1Mi}}, {name: h, hostPath: {path: /tmp, type: Directory}}, {name: p, projected: {sources: [{configMap: {name: m}}, {secret: {name: s, items: [{key: k, path: p}]}}, {downwardAPI: {items: [{path: l, fieldRef: {fieldPath: metadata.labels}}, {path: r, resourceFieldRef: {containerName: c, resource: limits.cpu, divisor: 1m}}]}}]}}]}"
+        ),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn pods() {
+    check(
+        wrong,
+        &[
+            ("{}", &["spec.containers: Required value"]),
+            ("{containers: []}", &["spec.containers: Required value"]),
+            (
+                "{containers: [{name: c, image: x}, {name: c, image: x}], initContainers: [{name: c, image: x}]}",
+                &[
+                    "spec.containers[0].name: Duplicate value: \"c\"",
+                    "spec.containers[1].name: Duplicate value: \"c\"",
+                ],
+            ),
+            (
+                "{containers: [{name: c, image: x}], terminationGracePeriodSeconds: -1, activeDeadlineSeconds: 0}",
+                &[
+                    "spec.terminationGracePeriodSeconds: Invalid value: -1: must be greater than or equal to 0",
+                    "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
+                ],
+            ),
+            (
+                "{containers: [{name: c, image: x}], dnsPolicy: None, hostAliases: [{ip: x}]}",
+                &[
+                    "spec.hostAliases[0].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+                    "spec.dnsConfig.nameservers: Required value: must provide at least one DNS nameserver when `dnsPolicy` is None",
+                ],
+            ),
+            (
+                "{containers: [{name: c, image: x}], serviceAccountName: a, runtimeClassName: b, schedulingGates: [{name: g}], os: {name: windows}, ephemeralContainers: [{name: e}]}",
+                &[
+                    "spec.ephemeralContainers: Forbidden: cannot be set on create",
+                    "spec.serviceAccountName: Forbidden: static pods may not reference serviceaccounts",
+                    "spec.runtimeClassName: Forbidden: static pods may not reference runtimeclasses",
+                    "spec.schedulingGates: Forbidden: nothing here could ever open a gate",
+                    "spec.os.name: Unsupported value: \"windows\": supported values: \"linux\"",
+                ],
+            ),
+            (
+                "{containers: [{name: c, image: x}], hostPID: true, shareProcessNamespace: true, hostUsers: false, securityContext: {runAsUser: -1, sysctls: [{name: A}, {name: a.b}, {name: a.b}], seccompProfile: {type: Localhost}, appArmorProfile: {type: Odd}}}",
+                &[
+                    "spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+                    "spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when type is Localhost",
+                    "spec.securityContext.appArmorProfile.type: Unsupported value: \"Odd\": supported values: \"Localhost\", \"RuntimeDefault\", \"Unconfined\"",
+                    "spec.securityContext.sysctls[0].name: Invalid value: \"A\": must have at most 253 characters and parts of lower case alphanumeric characters, '-' or '_', separated by '.' or '/'",
+                    "spec.securityContext.sysctls[2].name: Duplicate value: \"a.b\"",
+                    "spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled",
+                    "spec.hostPID: Forbidden: when `hostUsers` is false",
+                    "spec.hostUsers: Forbidden: user namespaces are not supported yet",
+                ],
+            ),
+            (
+                "{containers: [{name: c, image: x, ports: [{containerPort: 1, hostPort: 80}]}, {name: d, image: x, ports: [{containerPort: 2, hostPort: 80, hostIP: 0.0.0.0}, {containerPort: 3, hostPort: 80, protocol: UDP}]}]}",
+                &["spec.containers[1].ports[0].hostPort: Duplicate value: \"/TCP/80\""],
+            ),
+            (
+                "{containers: [{name: c, image: x}], initContainers: [{name: i, image: x, livenessProbe: {exec: {command: [a]}}, lifecycle: {}}]}",
+                &[
+                    "spec.initContainers[0].lifecycle: Forbidden: may not be set for init containers without restartPolicy=Always",
+                    "spec.initContainers[0].livenessProbe: Forbidden: may not be set for init containers without restartPolicy=Always",
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn containers() {
+    check(
+        wrong_container,
+        &[
+            (
+                "imagePullPolicy: x",
+                &[
+                    "imagePullPolicy: Unsupported value: \"x\": supported values: \"Always\", \"IfNotPresent\", \"Never\"",
+                ],
+            ),
+            (
+                "terminationMessagePolicy: x",
+                &[
+                    "terminationMessagePolicy: Unsupported value: \"x\": supported values: \"File\", \"FallbackToLogsOnError\"",
+                ],
+            ),
+            (
+                "ports: [{}, {containerPort: 70000}, {containerPort: 1, name: a, protocol: X}, {containerPort: 2, name: a, hostPort: -1, hostIP: h}]",
+                &[
+                    "ports[0].containerPort: Required value",
+                    "ports[1].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+                    "ports[2].protocol: Unsupported value: \"X\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
+                    "ports[3].name: Duplicate value: \"a\"",
+                    "ports[3].hostPort: Invalid value: -1: must be between 1 and 65535, inclusive",
+                    "ports[3].hostIP: Invalid value: \"h\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+                ],
+            ),
+            (
+                "volumeMounts: [{name: w, mountPath: /a}, {name: v}, {name: v, mountPath: '/a:b'}, {name: v, mountPath: /a}, {name: v, mountPath: /b, subPath: ../x}, {name: v, mountPath: /c, subPath: /x}, {name: v, mountPath: /d, subPath: x, subPathExpr: z}, {name: v, mountPath: /e, mountPropagation: Bidirectional}, {name: v, mountPath: /f, recursiveReadOnly: Enabled}]",
+                &[
+                    "volumeMounts[0].name: Not found: \"w\"",
+                    "volumeMounts[1].mountPath: Required value",
+                    "volumeMounts[2].mountPath: Invalid value: \"/a:b\": must not contain ':'",
+                    "volumeMounts[3].mountPath: Invalid value: \"/a\": must be unique",
+                    "volumeMounts[4].subPath: Invalid value: \"../x\": must not contain '..'",
+                    "volumeMounts[5].subPath: Invalid value: \"/x\": must be a relative path",
+                    "volumeMounts[6].subPathExpr: Invalid value: \"z\": subPathExpr and subPath are mutually exclusive",
+                    "volumeMounts[7].mountPropagation: Forbidden: Bidirectional mount propagation is available only to privileged containers",
+                    "volumeMounts[8].recursiveReadOnly: Forbidden: may only be specified when readOnly is true",
+                ],
+            ),
+            (
+                "volumeDevices: [{name: v, devicePath: /dev/x}]",
+                &["volumeDevices: Forbidden: static pods may not reference persistentvolumeclaims"],
+            ),
+            (
+                "restartPolicyRules: [{action: x, exitCodes: {operator: z}}, {action: Restart}]",
+                &[
+                    "restartPolicyRules: Required value: must specify restartPolicy when restart rules are used",
+                    "restartPolicyRules[0].action: Unsupported value: \"x\": supported values: \"Restart\", \"RestartAllContainers\"",
+                    "restartPolicyRules[0].exitCodes.operator: Unsupported value: \"z\": supported values: \"In\", \"NotIn\"",
+                    "restartPolicyRules[0].exitCodes.values: Invalid value: []: must specify at least one value",
+                    "restartPolicyRules[1].exitCodes: Required value: must be specified",
+                ],
+            ),
+            (
+                "securityContext: {privileged: true, allowPrivilegeEscalation: false, procMount: x, capabilities: {add: [SYS_ADMIN]}}",
+                &[
+                    "securityContext.procMount: Unsupported value: \"x\": supported values: \"Default\", \"Unmasked\"",
+                    "securityContext: Invalid value: {}: cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
+                    "securityContext: Invalid value: {}: cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN",
+                ],
+            ),
+        ],
+    );
+    assert_eq!(
+        wrong("{containers: [{name: c, image: ' x'}]}"),
+        ["spec.containers[0].image: Invalid value: \" x\": must not have leading or trailing whitespace"]
+    );
+    assert_eq!(
+        wrong("{containers: [{}]}"),
+        ["spec.containers[0].name: Required value", "spec.containers[0].image: Required value"]
+    );
+    assert_eq!(
+        wrong(
+            "{hostNetwork: true, containers: [{name: c, image: x, ports: [{containerPort: 1, hostPort: 2}]}]}"
+        ),
+        [
+            "spec.containers[0].ports[0].hostPort: Invalid value: 2: must match `containerPort` when `hostNetwork` is true"
+        ]
+    );
+}
+
+#[test]
+fn environments() {
+    check(
+        wrong_container,
+        &[
+            (
+                "env: [{name: ''}, {name: A=B}, {name: C, value: x, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: D, valueFrom: {}}, {name: E, valueFrom: {fieldRef: {fieldPath: metadata.name}, secretKeyRef: {name: s, key: k}}}]",
+                &[
+                    "env[0].name: Required value",
+                    "env[1].name: Invalid value: \"A=B\": a valid environment variable name must consist only of printable ASCII characters other than '='",
+                    "env[2].valueFrom: Invalid value: \"\": may not be specified when `value` is not empty",
+                    "env[3].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
+                    "env[4].valueFrom: Invalid value: \"\": may not have more than one field specified at a time",
+                ],
+            ),
+            (
+                "env: [{name: A, valueFrom: {configMapKeyRef: {}}}, {name: B, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: 1Mi}}}, {name: C, valueFrom: {fileKeyRef: {key: k, path: p, volumeName: v}}}]",
+                &[
+                    "env[0].valueFrom.configMapKeyRef.name: Required value",
+                    "env[0].valueFrom.configMapKeyRef.key: Required value",
+                    "env[1].valueFrom.resourceFieldRef.divisor: Invalid value: \"1Mi\": only divisor's values 1m and 1 are supported with the cpu resource",
+                    "env[2].valueFrom.fileKeyRef: Forbidden: variables from files are not supported here",
+                ],
+            ),
+            (
+                "envFrom: [{}, {configMapRef: {name: a}, secretRef: {name: b}}, {secretRef: {}}]",
+                &[
+                    "envFrom[0]: Invalid value: \"\": must specify one of: `configMapRef` or `secretRef`",
+                    "envFrom[1]: Invalid value: \"\": may not have more than one field specified at a time",
+                    "envFrom[2].secretRef.name: Required value",
+                ],
+            ),
+        ],
+    );
+    let unsupported = wrong_container("env: [{name: A, valueFrom: {fieldRef: {fieldPath: status.phase}}}]");
+    assert!(unsupported[0].starts_with(
+        "env[0].valueFrom.fieldRef.fieldPath: Unsupported value: \"status.phase\": supported values:"
+    ));
+}
+
+#[test]
+fn resources() {
+    check(
+        wrong_container,
+        &[
+            (
+                "resources: {limits: {cpu: 1, memory: lots}, requests: {cpu: 2, memory: -1}}",
+                &[
+                    "resources.limits[memory]: Invalid value: \"lots\": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; for example 500m, 1, 64Mi or 2G",
+                    "resources.requests[memory]: Invalid value: \"-1\": must be greater than or equal to 0",
+                    "resources.requests[cpu]: Invalid value: \"2\": must be less than or equal to cpu limit of 1",
+                ],
+            ),
+            (
+                "resources: {limits: {hugepages-2Mi: 4Mi, x.y/z: 1.5}, requests: {hugepages-2Mi: 2Mi, a.b/c: 1}}",
+                &[
+                    "resources.limits[x.y/z]: Invalid value: \"1.5\": must be an integer",
+                    "resources.requests[x.y/z]: Invalid value: \"1.5\": must be an integer",
+                    "resources.requests[a.b/c]: Required value: Limit must be set for non overcommitable resources",
+                    "resources.requests[hugepages-2Mi]: Invalid value: \"2Mi\": must be equal to hugepages-2Mi limit of 4Mi",
+                ],
+            ),
+            (
+                "resources: {claims: [{name: c}]}",
+                &["resources.claims: Forbidden: static pods may not reference resourceclaims"],
+            ),
+        ],
+    );
+    assert!(
+        wrong_container("resources: {limits: {disk: 1}}")[0]
+            .starts_with("resources.limits[disk]: Invalid value: \"disk\": must be a standard resource")
+    );
+}
+
+#[test]
+fn probes_and_handlers() {
+    check(
+        wrong_container,
+        &[
+            ("livenessProbe: {}", &["livenessProbe: Required value: must specify a handler type"]),
+            (
+                "livenessProbe: {exec: {}, tcpSocket: {port: 0}, periodSeconds: -1, successThreshold: 2, terminationGracePeriodSeconds: 0}",
+                &[
+                    "livenessProbe.periodSeconds: Invalid value: -1: must be greater than or equal to 0",
+                    "livenessProbe.terminationGracePeriodSeconds: Invalid value: 0: must be greater than 0",
+                    "livenessProbe.tcpSocket: Forbidden: may not specify more than 1 handler type",
+                    "livenessProbe.exec.command: Required value",
+                    "livenessProbe.tcpSocket.port: Invalid value: 0: must be between 1 and 65535, inclusive",
+                    "livenessProbe.successThreshold: Invalid value: 2: must be 1",
+                ],
+            ),
+            (
+                "readinessProbe: {httpGet: {port: Web, scheme: ftp, httpHeaders: [{name: 'a b', value: x}]}, successThreshold: 2, terminationGracePeriodSeconds: 5}",
+                &[
+                    "readinessProbe.httpGet.port: Invalid value: \"Web\": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+                    "readinessProbe.httpGet.scheme: Unsupported value: \"ftp\": supported values: \"HTTP\", \"HTTPS\"",
+                    "readinessProbe.httpGet.httpHeaders[0].name: Invalid value: \"a b\": a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name')",
+                    "readinessProbe.terminationGracePeriodSeconds: Invalid value: 5: must not be set for readinessProbes",
+                ],
+            ),
+            (
+                "startupProbe: {grpc: {port: 99999}}",
+                &["startupProbe.grpc.port: Invalid value: 99999: must be between 1 and 65535, inclusive"],
+            ),
+            (
+                "lifecycle: {postStart: {}, preStop: {sleep: {seconds: 31}}}",
+                &[
+                    "lifecycle.postStart: Required value: must specify a handler type",
+                    "lifecycle.preStop.sleep.seconds: Invalid value: 31: must be non-negative and less than terminationGracePeriodSeconds (30)",
+                ],
+            ),
+            (
+                "lifecycle: {preStop: {tcpSocket: {port: 1}}}",
+                &[
+                    "lifecycle.preStop.tcpSocket: Forbidden: a lifecycle handler cannot be a tcpSocket; use exec, httpGet or sleep",
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn volumes_of_all_kinds() {
+    check(
+        wrong_volume,
+        &[
+            (
+                "emptyDir: {sizeLimit: -1, medium: Tape}",
+                &[
+                    "emptyDir.sizeLimit: Invalid value: \"-1\": must be greater than or equal to 0",
+                    "emptyDir.medium: Unsupported value: \"Tape\": supported values: \"\", \"Memory\", \"HugePages\", \"HugePages-<size>\"",
+                ],
+            ),
+            ("emptyDir: {medium: HugePages-2Mi}", &[]),
+            ("hostPath: {path: ''}", &["hostPath.path: Required value"]),
+            (
+                "hostPath: {path: /a/../b, type: Thing}",
+                &[
+                    "hostPath.path: Invalid value: \"/a/../b\": must not contain '..'",
+                    "hostPath.type: Unsupported value: \"Thing\": supported values: \"\", \"DirectoryOrCreate\", \"Directory\", \"FileOrCreate\", \"File\", \"Socket\", \"CharDevice\", \"BlockDevice\"",
+                ],
+            ),
+            ("hostPath: {path: a}", &["hostPath.path: Invalid value: \"a\": must be an absolute path"]),
+            (
+                "configMap: {defaultMode: 0777, items: [{key: a, path: ../b}, {key: a, path: ..b}, {path: c, mode: 01000}]}",
+                &[
+                    "configMap.name: Required value",
+                    "configMap.items[0].path: Invalid value: \"../b\": must not contain '..'",
+                    "configMap.items[1].path: Invalid value: \"..b\": must not start with '..'",
+                    "configMap.items[2].key: Required value",
+                    "configMap.items[2].mode: Invalid value: 512: must be a number between 0 and 0777 (octal), both inclusive",
+                ],
+            ),
+            (
+                "secret: {secretName: S}",
+                &[
+                    "secret.secretName: Invalid value: \"S\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com')",
+                ],
+            ),
+            (
+                "downwardAPI: {items: [{path: a}, {path: b, resourceFieldRef: {resource: limits.cpu}}]}",
+                &[
+                    "downwardAPI.items[0]: Required value: one of fieldRef and resourceFieldRef is required",
+                    "downwardAPI.items[1].resourceFieldRef.containerName: Required value",
+                ],
+            ),
+            (
+                "projected: {sources: [{}, {serviceAccountToken: {path: t}}, {configMap: {name: m, items: [{key: k, path: p}]}}, {secret: {name: s, items: [{key: k, path: p}]}}]}",
+                &[
+                    "projected.sources[0]: Required value: must specify a projection type",
+                    "projected.sources[1].serviceAccountToken: Forbidden: static pods may not reference objects of the API server",
+                    "projected.sources[3].secret.items[0].path: Invalid value: \"p\": conflicting duplicate paths",
+                ],
+            ),
+            (
+                "emptyDir: {}, hostPath: {path: /x}",
+                &["hostPath: Forbidden: may not specify more than 1 volume type"],
+            ),
+            (
+                "persistentVolumeClaim: {claimName: c}",
+                &["persistentVolumeClaim: Forbidden: static pods may not reference persistentvolumeclaims"],
+            ),
+            (
+                "nfs: {server: s, path: /p}",
+                &[
+                    "nfs: Forbidden: this type of volume is not supported here; use emptyDir, hostPath, configMap, secret, projected or downwardAPI",
+                ],
+            ),
+        ],
+    );
+    assert_eq!(
+        wrong("{containers: [{name: c, image: x}], volumes: [{name: v}, {name: v}, {name: V}]}"),
+        [
+            "spec.volumes[1].name: Duplicate value: \"v\"",
+            "spec.volumes[2].name: Invalid value: \"V\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name', or '123-abc')",
+        ]
+    );
+}
+
+#[test]
+fn objects_beside_pods() {
+    let decode = |text: &str| typed::decode(&tree::documents(text).expect("YAML")[0]).expect("a map").0;
+    let map = decode("metadata: {name: m}\ndata: {a: x, a/b: x, ..data: z}\nbinaryData: {a: eA==}\n");
+    let errors: Vec<String> = config_map(&map).iter().map(FieldError::to_string).collect();
+    assert_eq!(errors.len(), 3, "{errors:?}");
+    assert!(errors[0].starts_with("data[a]: Invalid value: \"a\": duplicate of key present in binaryData"));
+    let large = decode(&format!("metadata: {{name: m}}\ndata: {{a: {}}}\n", "x".repeat(1 << 21)));
+    assert_eq!(config_map(&large)[0].to_string(), "data: Too long: may not be more than 1048576 bytes");
+}

@@ -1,1 +1,178 @@
+//! The source with a real folder and the kernel's events. Polling is slow here, so that what is seen was heard.
 
+use std::fs;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::source::inbox::{Inbox, News};
+
+const NEVER: Duration = Duration::from_secs(24 * 3600);
+/// Longer than any machine needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Running {
+    inbox: Inbox,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(source: FileSource) -> Self {
+        let inbox = Inbox::default();
+        let sets = inbox.sender(source.id());
+        Self { inbox, task: tokio::spawn(source.run(sets)) }
+    }
+
+    /// Waits until the source has exactly these pods.
+    async fn until(&self, expected: &[&str]) {
+        let mut last = None;
+        let reached = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let (_, News::Set(set)) = self.inbox.next().await else { continue };
+                let names: Vec<String> =
+                    set.pods.iter().filter_map(|pod| pod.metadata.name.clone()).collect();
+                if names == expected {
+                    return;
+                }
+                last = Some(names);
+            }
+        });
+        assert!(reached.await.is_ok(), "expected {expected:?}, have {last:?}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn pod(name: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: c, image: x}}]}}\n"
+    )
+}
+
+fn folder() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = fs::canonicalize(folder.path()).expect("a path").join("manifests");
+    fs::create_dir(&path).expect("made");
+    (folder, path)
+}
+
+#[tokio::test]
+async fn files_are_heard_of() {
+    let (_folder, path) = folder();
+    fs::write(path.join("a.yaml"), pod("a")).expect("written");
+    let source = Running::start(FileSource::new(format!("{}/", path.display()), "node").poll_period(NEVER));
+    source.until(&["a-node"]).await;
+    fs::write(path.join("b.yaml"), pod("b")).expect("written");
+    source.until(&["a-node", "b-node"]).await;
+    fs::write(path.join(".next"), pod("c")).expect("written");
+    fs::rename(path.join(".next"), path.join("b.yaml")).expect("renamed");
+    source.until(&["a-node", "c-node"]).await;
+    fs::remove_file(path.join("a.yaml")).expect("removed");
+    source.until(&["c-node"]).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_goes_and_comes_again_is_heard_of() {
+    let (_folder, path) = folder();
+    fs::write(path.join("a.yaml"), pod("a")).expect("written");
+    let source = Running::start(FileSource::new(&path, "node").poll_period(NEVER));
+    source.until(&["a-node"]).await;
+    fs::remove_dir_all(&path).expect("removed");
+    source.until(&[]).await;
+    let next = path.with_extension("next");
+    fs::create_dir(&next).expect("made");
+    fs::write(next.join("b.yaml"), pod("b")).expect("written");
+    fs::rename(next, &path).expect("renamed");
+    source.until(&["b-node"]).await;
+    fs::write(path.join("c.yaml"), pod("c")).expect("written");
+    source.until(&["b-node", "c-node"]).await;
+}
+
+#[tokio::test]
+async fn one_file_is_heard_of_before_it_exists_and_when_it_is_replaced() {
+    let (_folder, path) = folder();
+    let file = path.join("only.yaml");
+    let source = Running::start(FileSource::new(&file, "node").poll_period(NEVER));
+    source.until(&[]).await;
+    fs::write(path.join("other.yaml"), pod("other")).expect("written");
+    fs::write(&file, pod("a")).expect("written");
+    source.until(&["a-node"]).await;
+    fs::write(path.join("next"), pod("b")).expect("written");
+    fs::rename(path.join("next"), &file).expect("renamed");
+    source.until(&["b-node"]).await;
+}
+
+#[tokio::test]
+async fn polling_finds_what_no_event_told() {
+    let (folder, path) = folder();
+    // What is behind a link to another folder makes no events here.
+    let real = folder.path().join("real.yaml");
+    fs::write(&real, pod("a")).expect("written");
+    std::os::unix::fs::symlink(&real, path.join("link.yaml")).expect("a link");
+    let source = Running::start(FileSource::new(&path, "node").poll_period(Duration::from_millis(50)));
+    source.until(&["a-node"]).await;
+    fs::write(folder.path().join("next"), pod("bb")).expect("written");
+    fs::rename(folder.path().join("next"), real).expect("renamed");
+    source.until(&["bb-node"]).await;
+}
+
+#[tokio::test]
+async fn a_source_that_cannot_be_told_says_why() {
+    let (folder, _) = folder();
+    let path = folder.path().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let source = Running::start(FileSource::new(&path, "node"));
+    let news = tokio::time::timeout(PATIENCE, source.inbox.next()).await.expect("news").1;
+    let News::CannotTell(problems) = news else { panic!("{news:?}") };
+    assert_eq!(
+        problems[0].to_string(),
+        format!("{}: is neither a regular file nor a folder", path.display())
+    );
+    assert_eq!(&*FileSource::new(&path, "n").id().place, &*Arc::<str>::from(path.to_string_lossy()));
+}
+
+/// A manifest that is written again and again, in all the ways that programs write, ends in its last version.
+#[tokio::test]
+async fn the_last_version_wins_however_it_was_written() {
+    let (_folder, path) = folder();
+    let file = path.join("a.yaml");
+    let source = Running::start(FileSource::new(&path, "node").poll_period(NEVER));
+    for round in 0..=120_u32 {
+        let text = pod(&format!("v{round}"));
+        match round % 5 {
+            0 => fs::write(&file, &text).expect("written"),
+            1 => {
+                let next = path.join(".next");
+                fs::write(&next, &text).expect("written");
+                fs::rename(next, &file).expect("renamed");
+            }
+            2 => {
+                // In pieces, each of which could be read.
+                use std::io::Write;
+                let mut open = fs::File::create(&file).expect("truncated");
+                for piece in text.as_bytes().chunks(20) {
+                    open.write_all(piece).expect("written");
+                    tokio::task::yield_now().await;
+                }
+            }
+            3 => {
+                fs::remove_file(&file).expect("removed");
+                fs::write(&file, &text).expect("written");
+            }
+            _ => {
+                fs::write(&file, "half: [").expect("spoilt");
+                fs::write(&file, &text).expect("written");
+            }
+        }
+        if round % 7 == 0 {
+            source.until(&[&format!("v{round}-node")]).await;
+        }
+    }
+    source.until(&["v120-node"]).await;
+}

@@ -1,1 +1,268 @@
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 
+use tempfile::TempDir;
+
+use super::*;
+
+fn pod(name: &str, image: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: c, image: '{image}'}}]}}\n"
+    )
+}
+
+struct Folder {
+    folder: TempDir,
+    files: Files,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = Files::new(folder.path().join("manifests"), "node".to_owned(), None);
+        fs::create_dir(folder.path().join("manifests")).expect("made");
+        Self { folder, files }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("manifests").join(name)
+    }
+
+    /// As programs should write: whole or not at all, and another version for sure.
+    fn put(&self, name: &str, text: &str) {
+        let next = self.folder.path().join("next");
+        fs::write(&next, text).expect("written");
+        fs::rename(next, self.path(name)).expect("renamed");
+    }
+
+    /// Names with images, and problems.
+    fn scan(&mut self) -> (Vec<String>, Vec<String>) {
+        self.files.scan(&Due::default()).expect("scanned");
+        self.known()
+    }
+
+    fn known(&self) -> (Vec<String>, Vec<String>) {
+        let set = self.files.set();
+        let shown = |pod: &Arc<k8s_openapi::api::core::v1::Pod>| {
+            let image = pod.spec.as_ref().and_then(|spec| spec.containers[0].image.clone());
+            format!("{} {}", pod.metadata.name.clone().unwrap_or_default(), image.unwrap_or_default())
+        };
+        let root = format!("{}/", self.folder.path().join("manifests").display());
+        let problems = set.problems.iter().map(|problem| problem.to_string().replace(&root, ""));
+        (set.pods.iter().map(shown).collect(), problems.collect())
+    }
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+#[test]
+fn files_come_change_and_go() {
+    let mut folder = Folder::new();
+    assert_eq!(folder.scan(), (vec![], vec![]));
+    folder.put("b.yaml", &pod("b", "1"));
+    folder.put("a.yaml", &pod("a", "1"));
+    assert_eq!(folder.scan().0, texts(&["a-node 1", "b-node 1"]), "in the order of names");
+    folder.put("a.yaml", &pod("a", "2"));
+    assert_eq!(folder.scan().0, texts(&["a-node 2", "b-node 1"]));
+    folder.put("a.yaml", &pod("renamed", "2"));
+    assert_eq!(folder.scan().0, texts(&["renamed-node 2", "b-node 1"]), "the old name does not stay");
+    fs::remove_file(folder.path("a.yaml")).expect("removed");
+    assert_eq!(folder.scan().0, texts(&["b-node 1"]));
+    fs::remove_dir_all(folder.folder.path().join("manifests")).expect("removed");
+    assert_eq!(folder.scan(), (vec![], vec![]), "what is not there has no pods");
+}
+
+#[test]
+fn a_spoilt_manifest_leaves_its_pod_alone() {
+    let mut folder = Folder::new();
+    folder.put("a.yaml", &pod("a", "1"));
+    folder.scan();
+    let uid = folder.files.set().pods[0].metadata.uid.clone();
+    for (text, problem) in [
+        ("kind: Pod\n spec: [", "a.yaml:2: mapping values are not allowed in this context"),
+        ("", "a.yaml: has no document; write a Pod, or remove the file"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n",
+            "a.yaml:4 (document 1, Pod default/a-node): spec.containers[0].image: Required value",
+        ),
+    ] {
+        folder.put("a.yaml", text);
+        assert_eq!(folder.scan(), (texts(&["a-node 1"]), texts(&[problem])));
+        assert_eq!(folder.scan(), (texts(&["a-node 1"]), texts(&[problem])), "and it stays that way");
+        assert_eq!(folder.files.set().pods[0].metadata.uid, uid);
+    }
+    folder.put("a.yaml", &pod("a", "2"));
+    assert_eq!(folder.scan(), (texts(&["a-node 2"]), vec![]), "repaired");
+    folder.put("a.yaml", "spoilt: [");
+    folder.scan();
+    fs::remove_file(folder.path("a.yaml")).expect("removed");
+    assert_eq!(folder.scan(), (vec![], vec![]), "gone is gone");
+}
+
+#[test]
+fn what_is_not_a_manifest_is_left_out_or_named() {
+    let mut folder = Folder::new();
+    folder.put(".hidden.yaml", &pod("hidden", "1"));
+    folder.put("good.yaml", &pod("good", "1"));
+    fs::create_dir(folder.path("sub")).expect("made");
+    let _socket = UnixListener::bind(folder.path("socket")).expect("a socket");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        folder.path("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .expect("a pipe");
+    symlink("nowhere", folder.path("dangling")).expect("a link");
+    symlink("good.yaml", folder.path("link.yaml")).expect("a link");
+    let (pods, problems) = folder.scan();
+    assert_eq!(
+        pods,
+        texts(&["good-node 1", "good-node 1"]),
+        "a link is a file; that the name is taken is found by the merge"
+    );
+    assert_eq!(
+        problems,
+        texts(&[
+            "pipe: is neither a regular file nor a folder",
+            "socket: is neither a regular file nor a folder"
+        ])
+    );
+}
+
+#[test]
+fn large_files_are_refused_without_reading_them() {
+    let mut folder = Folder::new();
+    let file = File::create(folder.path("large.yaml")).expect("a file");
+    file.set_len(1 << 40).expect("a hole of a terabyte");
+    assert_eq!(folder.scan().1, texts(&["large.yaml: is larger than 10 MiB, the most a manifest may be"]));
+}
+
+#[test]
+fn files_that_are_being_written_wait() {
+    let mut folder = Folder::new();
+    folder.put("a.yaml", &pod("a", "1"));
+    folder.scan();
+    folder.put("a.yaml", &pod("a", "2"));
+    let writing = BTreeSet::from([folder.path("a.yaml"), folder.path("new.yaml")]);
+    folder.put("new.yaml", &pod("new", "1"));
+    folder.files.scan(&Due { writing, ..Due::default() }).expect("scanned");
+    assert_eq!(folder.known().0, texts(&["a-node 1"]));
+    assert_eq!(folder.scan().0, texts(&["a-node 2", "new-node 1"]));
+}
+
+#[test]
+fn objects_serve_all_pods_and_the_first_of_a_name_is_used() {
+    let mut folder = Folder::new();
+    let map = |value: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m}}\ndata: {{k: {value}}}\n")
+    };
+    folder.put("1.yaml", &map("first"));
+    folder.put("2.yaml", &map("second"));
+    let (_, problems) = folder.scan();
+    assert_eq!(
+        problems,
+        texts(&[
+            "2.yaml (ConfigMap default/m): FailedValidation: the name is already taken; this one is not used"
+        ])
+    );
+    let set = folder.files.set();
+    let value = set
+        .objects
+        .config_map("default", "m")
+        .and_then(|map| map.data.as_ref())
+        .map(|data| data["k"].clone());
+    assert_eq!(value.as_deref(), Some("first"));
+    fs::remove_file(folder.path("1.yaml")).expect("removed");
+    assert_eq!(folder.scan().1, Vec::<String>::new());
+}
+
+#[test]
+fn one_file_is_a_source_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("only.yaml");
+    fs::write(folder.path().join("other.yaml"), pod("other", "1")).expect("written");
+    let mut files = Files::new(path.clone(), "node".to_owned(), None);
+    files.scan(&Due::default()).expect("scanned");
+    assert_eq!(files.set(), SourceSet::default());
+    fs::write(path, pod("only", "1")).expect("written");
+    files.scan(&Due::default()).expect("scanned");
+    assert_eq!(files.set().pods.len(), 1);
+}
+
+#[test]
+fn a_socket_as_the_source_cannot_be_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let _socket = UnixListener::bind(&path).expect("a socket");
+    assert_eq!(
+        Files::new(path, "node".to_owned(), None).scan(&Due::default()),
+        Err(CannotList(Issue::NotAFile))
+    );
+}
+
+#[test]
+fn the_last_good_version_survives_a_restart() {
+    let folder = Folder::new();
+    let kept = LastGood::new(&folder.folder.path().join("kept"), "manifests");
+    let start = || Files::new(folder.folder.path().join("manifests"), "node".to_owned(), Some(kept.clone()));
+    folder.put("a.yaml", &pod("a", "1"));
+    let mut before = start();
+    before.scan(&Due::default()).expect("scanned");
+
+    folder.put("a.yaml", "spoilt: [");
+    let mut after = start();
+    after.scan(&Due::default()).expect("scanned");
+    assert_eq!(after.set().pods, before.set().pods, "the same pod, with the same UID");
+    assert_eq!(after.set().problems.len(), 1);
+
+    fs::remove_file(folder.path("a.yaml")).expect("removed");
+    let mut gone = start();
+    gone.scan(&Due::default()).expect("scanned");
+    folder.put("a.yaml", "spoilt: [");
+    let mut later = start();
+    later.scan(&Due::default()).expect("scanned");
+    assert_eq!(later.set().pods, [], "a removed manifest is not remembered");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_keeps_its_pod() {
+    let mut folder = Folder::new();
+    folder.put("a.yaml", &pod("a", "1"));
+    folder.scan();
+    folder.put("a.yaml", &pod("a", "2"));
+    fs::set_permissions(folder.path("a.yaml"), fs::Permissions::from_mode(0o000)).expect("locked");
+    let (pods, problems) = folder.scan();
+    // Root may read everything.
+    if problems.is_empty() {
+        assert_eq!(pods, texts(&["a-node 2"]));
+    } else {
+        assert_eq!(
+            (pods, problems),
+            (texts(&["a-node 1"]), texts(&["a.yaml: cannot be read: Permission denied (os error 13)"]))
+        );
+    }
+}
+
+/// Two versions in one tick of the file system's clock: same file, same size, same times.
+#[test]
+fn a_change_that_leaves_no_trace_is_found() {
+    let mut folder = Folder::new();
+    folder.put("a.yaml", &pod("a", "1"));
+    let rewrite_unnoticed = |folder: &mut Folder, image: &str| {
+        let path = folder.path("a.yaml");
+        fs::write(&path, pod("a", image)).expect("written in place");
+        let version = Version::of(&fs::metadata(&path).expect("there"));
+        folder.files.files.get_mut(&path).expect("known").version = Some(version);
+    };
+    assert_eq!(folder.scan().0, texts(&["a-node 1"]));
+    rewrite_unnoticed(&mut folder, "2");
+    assert_eq!(folder.scan().0, texts(&["a-node 2"]), "a new version is read twice");
+    rewrite_unnoticed(&mut folder, "3");
+    let touched = BTreeSet::from([folder.path("a.yaml")]);
+    folder.files.scan(&Due { touched, ..Due::default() }).expect("scanned");
+    assert_eq!(folder.known().0, texts(&["a-node 3"]), "an event names it");
+}

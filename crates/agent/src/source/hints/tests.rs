@@ -1,1 +1,86 @@
+use notify::event::{CreateKind, DataChange, Flag, MetadataKind, RemoveKind, RenameMode};
 
+use super::*;
+
+fn event(kind: EventKind, path: &str) -> Event {
+    Event::new(kind).add_path(PathBuf::from(path))
+}
+
+fn create(path: &str) -> Event {
+    event(EventKind::Create(CreateKind::File), path)
+}
+
+fn write(path: &str) -> Event {
+    event(EventKind::Modify(ModifyKind::Data(DataChange::Any)), path)
+}
+
+fn close(path: &str) -> Event {
+    event(EventKind::Access(AccessKind::Close(AccessMode::Write)), path)
+}
+
+/// How long it takes until a look is due, and what it leaves alone.
+async fn due_after(hints: &Hints) -> (Duration, Vec<String>) {
+    let start = Instant::now();
+    let due = hints.due().await;
+    (start.elapsed(), due.writing.iter().map(|path| path.display().to_string()).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_file_is_looked_at_at_once() {
+    let hints = Hints::default();
+    for event in [create("/m/a.yaml"), write("/m/a.yaml"), close("/m/a.yaml")] {
+        hints.note(&event, Instant::now());
+    }
+    assert_eq!(due_after(&hints).await, (Duration::ZERO, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_never_closed_is_looked_at_when_it_is_quiet() {
+    let hints = Hints::default();
+    hints.note(&write("/m/a.yaml"), Instant::now());
+    tokio::time::advance(QUIET / 2).await;
+    hints.note(&write("/m/a.yaml"), Instant::now());
+    let (waited, writing) = due_after(&hints).await;
+    assert!(waited >= QUIET && waited < QUIET * 2, "{waited:?}");
+    assert_eq!(writing, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_file_does_not_wait_for_another_and_the_other_is_left_alone() {
+    let hints = Hints::default();
+    hints.note(&write("/m/slow.yaml"), Instant::now());
+    hints.note(&close("/m/a.yaml"), Instant::now());
+    assert_eq!(due_after(&hints).await, (Duration::ZERO, vec!["/m/slow.yaml".to_owned()]));
+    assert_eq!(due_after(&hints).await.1, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn renames_removals_and_new_permissions_are_looked_at() {
+    for event in [
+        event(EventKind::Modify(ModifyKind::Name(RenameMode::To)), "/m/a.yaml"),
+        event(EventKind::Modify(ModifyKind::Name(RenameMode::To)), "/m/..data"),
+        event(EventKind::Remove(RemoveKind::File), "/m/a.yaml"),
+        event(EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)), "/m/a.yaml"),
+    ] {
+        let hints = Hints::default();
+        hints.note(&event, Instant::now());
+        assert_eq!(due_after(&hints).await.0, Duration::ZERO, "{event:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writing_to_dot_files_is_nobodys_business() {
+    let hints = Hints::default();
+    for event in [create("/m/.a.swp"), write("/m/.a.swp"), close("/m/.a.swp")] {
+        hints.note(&event, Instant::now());
+    }
+    let nothing = tokio::time::timeout(Duration::from_secs(60), hints.due()).await;
+    assert!(nothing.is_err(), "{nothing:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_events_mean_look_and_watch_again() {
+    let hints = Hints::default();
+    hints.note(&Event::new(EventKind::Other).set_flag(Flag::Rescan), Instant::now());
+    assert!(hints.due().await.watch_ended);
+}

@@ -1,1 +1,233 @@
+//! The source against a small server that we script.
 
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::source::inbox::{Inbox, News};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const OFTEN: Duration = Duration::from_millis(5);
+
+/// Answers each question with the next text; the last one is given again and again.
+struct Server {
+    url: String,
+    answers: Arc<Mutex<VecDeque<String>>>,
+    questions: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start(answers: &[String]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/pods", listener.local_addr().expect("an address"));
+        let answers = Arc::new(Mutex::new(answers.iter().cloned().collect::<VecDeque<_>>()));
+        let questions = Arc::new(Mutex::new(Vec::new()));
+        let (script, heard) = (Arc::clone(&answers), Arc::clone(&questions));
+        let task = tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.expect("a client");
+                let mut question = Vec::new();
+                while !question.ends_with(b"\r\n\r\n") {
+                    match socket.read_u8().await {
+                        Ok(byte) => question.push(byte),
+                        Err(_) => break,
+                    }
+                }
+                heard.lock().push(String::from_utf8_lossy(&question).to_lowercase());
+                let answer = {
+                    let mut script = script.lock();
+                    if script.len() > 1 { script.pop_front() } else { script.front().cloned() }
+                };
+                // The client may have hung up on us; that is its right.
+                let _ = socket.write_all(answer.unwrap_or_default().as_bytes()).await;
+                let _ = socket.shutdown().await;
+            }
+        });
+        Self { url, answers, questions, task }
+    }
+
+    fn then(&self, answers: &[String]) {
+        *self.answers.lock() = answers.iter().cloned().collect();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn answer(status: &str, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n{body}", body.len())
+}
+
+fn pod(name: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: c, image: x}}]}}\n"
+    )
+}
+
+struct Running {
+    inbox: Inbox,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(source: HttpSource) -> Self {
+        let inbox = Inbox::default();
+        let sets = inbox.sender(source.id());
+        Self { inbox, task: tokio::spawn(source.poll_period(OFTEN).run(sets)) }
+    }
+
+    /// Waits for news like `Set [a-node] <problem>`.
+    async fn until(&self, expected: &str) {
+        let mut last = String::new();
+        let reached = tokio::time::timeout(PATIENCE, async {
+            loop {
+                last = match self.inbox.next().await.1 {
+                    News::Set(set) => {
+                        let names: Vec<_> =
+                            set.pods.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
+                        format!("Set {names:?} {}", shown(&set.problems))
+                    }
+                    News::CannotTell(problems) => format!("CannotTell {}", shown(&problems)),
+                };
+                if last.trim() == expected {
+                    return;
+                }
+            }
+        });
+        assert!(reached.await.is_ok(), "expected {expected:?}, have {last:?}");
+    }
+}
+
+fn shown(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| problem.issue.to_string()).collect::<Vec<_>>().join("; ")
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[tokio::test]
+async fn pods_come_change_and_go_by_an_empty_list() {
+    let server = Server::start(&[answer("200 OK", "", &pod("a"))]).await;
+    let source = Running::start(HttpSource::new(&server.url, "node").expect("a source"));
+    source.until("Set [\"a-node\"]").await;
+    server.then(&[answer(
+        "200 OK",
+        "",
+        &format!("apiVersion: v1\nkind: PodList\nitems:\n- {}", pod("b").replace('\n', "\n  ")),
+    )]);
+    source.until("Set [\"b-node\"]").await;
+    server.then(&[answer("200 OK", "", "{\"apiVersion\":\"v1\",\"kind\":\"PodList\",\"items\":[]}")]);
+    source.until("Set []").await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_changes_nothing() {
+    let server = Server::start(&[answer("503 Service Unavailable", "", "")]).await;
+    let source = Running::start(HttpSource::new(&server.url, "node").expect("a source"));
+    source.until("CannotTell the server answered 503 Service Unavailable").await;
+    server.then(&[answer("200 OK", "", &pod("a"))]);
+    source.until("Set [\"a-node\"]").await;
+    for (bad, problem) in [
+        (answer("404 Not Found", "", ""), "the server answered 404 Not Found"),
+        (answer("200 OK", "", ""), "has no document; write a Pod, or remove the file"),
+        (answer("200 OK", "", "x: ["), "unclosed bracket '['"),
+    ] {
+        server.then(&[bad]);
+        source.until(&format!("Set [\"a-node\"] {problem}")).await;
+        server.then(&[answer("200 OK", "", &pod("a"))]);
+        source.until("Set [\"a-node\"]").await;
+    }
+}
+
+#[tokio::test]
+async fn only_changes_are_asked_for() {
+    let tag = "ETag: \"v1\"\r\nLast-Modified: Mon, 16 Nov 2026 00:00:00 GMT\r\n";
+    let server = Server::start(&[answer("200 OK", tag, &pod("a")), answer("304 Not Modified", "", "")]).await;
+    let source = Running::start(HttpSource::new(&server.url, "node").expect("a source"));
+    source.until("Set [\"a-node\"]").await;
+    source.until("Set [\"a-node\"]").await;
+    let questions = server.questions.lock().clone();
+    assert!(!questions[0].contains("if-none-match"));
+    assert!(questions[1].contains("if-none-match: \"v1\"\r\n"), "{}", questions[1]);
+    assert!(
+        questions[1].contains("if-modified-since: mon, 16 nov 2026 00:00:00 gmt\r\n"),
+        "{}",
+        questions[1]
+    );
+}
+
+#[tokio::test]
+async fn headers_come_from_a_file_and_stay_on_the_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("headers");
+    std::fs::write(&path, "# credentials\n\nX-Token: secret:1\n").expect("written");
+    let other = Server::start(&[answer("200 OK", "", &pod("stolen"))]).await;
+    let away = answer("302 Found", &format!("Location: {}\r\n", other.url), "");
+    let server = Server::start(&[
+        answer("302 Found", "Location: /elsewhere\r\n", ""),
+        answer("200 OK", "", &pod("a")),
+        away,
+    ])
+    .await;
+    let source = Running::start(HttpSource::new(&server.url, "node").expect("a source").header_file(&path));
+    source.until("Set [\"a-node\"]").await;
+    source.until("Set [\"a-node\"] the server answered 302 Found").await;
+    let questions = server.questions.lock().clone();
+    assert!(questions[0].contains("x-token: secret:1\r\n"), "{}", questions[0]);
+    assert!(
+        questions[1].starts_with("get /elsewhere") && questions[1].contains("x-token"),
+        "{}",
+        questions[1]
+    );
+    assert_eq!(other.questions.lock().len(), 0, "nobody else was asked");
+
+    std::fs::write(&path, "nonsense-with-a-secret\n").expect("written");
+    source
+        .until("Set [\"a-node\"] cannot be read: the header file: line 1 is not of the form `Name: value`")
+        .await;
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_cut_off() {
+    let endless = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}", " ".repeat(LARGEST_MANIFEST + 1));
+    let server = Server::start(&[endless]).await;
+    let source = Running::start(HttpSource::new(&server.url, "node").expect("a source"));
+    source.until("CannotTell is larger than 10 MiB, the most a manifest may be").await;
+}
+
+#[tokio::test]
+async fn pods_start_while_the_server_is_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&[answer("200 OK", "", &pod("a"))]).await;
+    let source = || HttpSource::new(&server.url, "node").expect("a source").keep_last_good(folder.path());
+    Running::start(source()).until("Set [\"a-node\"]").await;
+    server.then(&[answer("502 Bad Gateway", "", "")]);
+    Running::start(source()).until("Set [\"a-node\"] the server answered 502 Bad Gateway").await;
+}
+
+#[test]
+fn credentials_in_the_url_are_not_shown() {
+    let source = HttpSource::new("https://me:secret@example.com/pods?x=1", "node").expect("a source");
+    assert_eq!(&*source.id().place, "https://example.com/pods?x=1");
+}
+
+#[test]
+fn urls_that_can_never_work_are_refused() {
+    for (url, expected) in [
+        ("nonsense", "\"nonsense\" is not a URL: relative URL without a base"),
+        ("ftp://x/y", "ftp://x/y: the URL of manifests must begin with http:// or https://"),
+    ] {
+        assert_eq!(HttpSource::new(url, "node").expect_err(url).to_string(), expected);
+    }
+}

@@ -1,1 +1,66 @@
+use std::os::unix::fs::symlink;
 
+use super::*;
+
+#[test]
+fn links_are_removed_and_never_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let precious = folder.path().join("precious");
+    fs::create_dir(&precious).expect("made");
+    fs::write(precious.join("data"), "keep me").expect("written");
+    let tree = folder.path().join("tree");
+    fs::create_dir_all(tree.join("a/b")).expect("made");
+    fs::write(tree.join("a/file"), "x").expect("written");
+    symlink(&precious, tree.join("a/link")).expect("a link");
+    symlink(precious.join("data"), tree.join("data")).expect("a link");
+    symlink("nowhere", tree.join("dangling")).expect("a link");
+    rustix::fs::mknodat(CWD, tree.join("pipe"), rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+        .expect("a pipe");
+    remove_tree(&tree).expect("removed");
+    assert!(!tree.exists());
+    assert_eq!(fs::read_to_string(precious.join("data")).expect("still there"), "keep me");
+    remove_tree(&tree).expect("what is gone is removed");
+}
+
+#[test]
+fn a_tree_that_is_itself_a_link_is_not_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let precious = folder.path().join("precious");
+    fs::create_dir(&precious).expect("made");
+    symlink(&precious, folder.path().join("tree")).expect("a link");
+    assert!(remove_tree(&folder.path().join("tree")).is_err());
+    assert!(precious.exists());
+}
+
+/// Deeper than a path can be long.
+#[test]
+fn a_very_deep_tree_is_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).expect("made");
+    fs::create_dir(tree.join("..removing-1")).expect("a name that is wanted");
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut deepest = openat(CWD, &tree, flags, Mode::empty()).expect("open");
+    for _ in 0..600 {
+        rustix::fs::mkdirat(&deepest, "deeper", Mode::from_raw_mode(0o700)).expect("made");
+        deepest = openat(&deepest, "deeper", flags, Mode::empty()).expect("open");
+    }
+    drop(deepest);
+    remove_tree(&tree).expect("removed");
+    assert!(!tree.exists());
+}
+
+#[test]
+fn our_mounts_are_known_by_their_place() {
+    for (path, ours) in [
+        ("volumes/kubernetes.io~empty-dir/a", true),
+        ("volumes/kubernetes.io~empty-dir/a/inner", false),
+        ("volumes/kubernetes.io~empty-dir", false),
+        ("volume-subpaths/v/c/0", true),
+        ("volume-subpaths/v/c/0/inner", false),
+        ("containers/c/x", false),
+        ("", false),
+    ] {
+        assert_eq!(is_our_mount(Path::new(path)), ours, "{path}");
+    }
+}
