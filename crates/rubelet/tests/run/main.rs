@@ -2,6 +2,7 @@
 //!
 //! Needs root; where it is not to be had, the tests say so and pass.
 
+mod containerd;
 mod lifecycle;
 mod node;
 mod once;

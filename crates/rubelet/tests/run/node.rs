@@ -22,6 +22,8 @@ pub(crate) struct Node {
     agent: Option<Child>,
     /// Tells the processes of this node from all others.
     number: u32,
+    /// The embedded runtime, if none is given.
+    endpoint: Option<String>,
 }
 
 impl Node {
@@ -34,12 +36,20 @@ impl Node {
         let dir = tempfile::Builder::new().prefix("rbr").tempdir().expect("a folder");
         fs::create_dir(dir.path().join("pods")).expect("a folder");
         let number = std::process::id() * 100 + NODES.fetch_add(1, Ordering::Relaxed);
-        Some(Self { dir, agent: None, number })
+        Some(Self { dir, agent: None, number, endpoint: None })
     }
 
     /// A node with an agent.
     pub(crate) fn start() -> Option<Self> {
         let mut node = Self::new()?;
+        node.start_agent();
+        Some(node)
+    }
+
+    /// A node with an agent on a runtime that runs already.
+    pub(crate) fn start_on(endpoint: String) -> Option<Self> {
+        let mut node = Self::new()?;
+        node.endpoint = Some(endpoint);
         node.start_agent();
         Some(node)
     }
@@ -68,6 +78,9 @@ impl Node {
             "--node-name",
             NODE,
         ]);
+        if let Some(endpoint) = &self.endpoint {
+            run.args(["--runtime-endpoint", endpoint]);
+        }
         run
     }
 
