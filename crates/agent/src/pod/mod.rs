@@ -15,6 +15,7 @@ mod files;
 mod grace;
 mod hash;
 mod journal;
+mod last_words;
 mod lifecycle;
 mod mailbox;
 mod order;

@@ -212,10 +212,6 @@ fn adjust(inputs: Inputs<'_>, sandbox: SandboxId, attempt: u32) -> Plan {
         starts.extend(regular);
     }
     kills.extend(strays(inputs, &starts));
-    starts.retain(|start| {
-        let name = start.place.of(pod).map(|container| container.name.as_str());
-        start.adopt.as_ref().is_none_or(|id| !kills.iter().any(|kill| kill.id == *id)) && name.is_some()
-    });
     debug_assert!(status.active_sandbox().is_some_and(|active| active.id == sandbox));
     Plan::Adjust { sandbox, attempt, kills, starts }
 }
