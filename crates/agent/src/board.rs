@@ -41,7 +41,7 @@ impl Stage {
 }
 
 /// All that is known of a pod.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PodView {
     /// What it should be.
     pub pod: Arc<Pod>,
@@ -102,7 +102,13 @@ impl Board {
     }
 
     pub(crate) fn set(&self, pod: PodUid, view: PodView) {
-        self.0.views.write().insert(pod, Arc::new(view));
+        {
+            let mut views = self.0.views.write();
+            if views.get(&pod).is_some_and(|known| **known == view) {
+                return;
+            }
+            views.insert(pod, Arc::new(view));
+        }
         self.changed();
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -341,6 +342,10 @@ impl ImageStore for FakeRuntime {
 
     async fn images(&self) -> Result<Vec<v1::Image>, CallError> {
         Ok(Vec::new())
+    }
+
+    async fn image_folder(&self) -> Result<Option<PathBuf>, CallError> {
+        Ok(None)
     }
 
     async fn remove_image(&self, _: &str) -> Result<(), CallError> {

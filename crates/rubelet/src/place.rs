@@ -3,6 +3,15 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use tokio::time::Instant;
+
+/// How often to look whether a folder is free.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+/// How long a command may take the folder.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The folder of an agent.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,8 +51,25 @@ impl Place {
         Ok(self.path()?.join("agent.sock"))
     }
 
-    /// Makes the folder and takes it for one agent, as long as the file lives.
-    pub(crate) fn take(&self) -> Result<File, PlaceError> {
+    /// Makes the folder and takes it, for as long as the file lives: for an agent, or for a command that does without one.
+    /// A command is soon done, so an agent that finds the folder taken waits a little.
+    pub(crate) async fn take(&self) -> Result<File, PlaceError> {
+        let unusable = |source| PlaceError::Unusable { path: self.data_dir.clone(), source };
+        let socket = self.agent_socket().map_err(unusable)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.try_take()? {
+                Some(lock) => return Ok(lock),
+                None if Instant::now() < deadline && UnixStream::connect(&socket).await.is_err() => {
+                    tokio::time::sleep(LOOK).await;
+                }
+                None => return Err(PlaceError::Taken { path: self.data_dir.clone() }),
+            }
+        }
+    }
+
+    /// Takes the folder if nobody has.
+    pub(crate) fn try_take(&self) -> Result<Option<File>, PlaceError> {
         let unusable = |source| PlaceError::Unusable { path: self.data_dir.clone(), source };
         let path = self.path().map_err(unusable)?;
         std::fs::create_dir_all(&path).map_err(unusable)?;
@@ -54,8 +80,8 @@ impl Place {
             .open(path.join("agent.lock"))
             .map_err(unusable)?;
         match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(lock),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(PlaceError::Taken { path }),
+            Ok(()) => Ok(Some(lock)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(unusable(errno.into())),
         }
     }

@@ -31,7 +31,7 @@ impl Summary {
         let is_over = matches!(phase.as_str(), "Succeeded" | "Failed");
         let trouble = init.iter().chain(regular).find_map(trouble);
         let (word, detail) = match (stage, trouble) {
-            ("terminating", _) => ("Terminating".to_owned(), None),
+            ("terminating", _) if !is_over => ("Terminating".to_owned(), None),
             ("terminated", _) if !is_over => ("Stopped".to_owned(), None),
             (_, Some((reason, message))) if !is_over => (reason, message),
             _ => (status.reason.clone().unwrap_or(phase), status.message.clone()),

@@ -7,17 +7,16 @@
 //! ```
 //! It keeps nothing that could not be read again: an actor that is lost is simply made anew.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodStatus as ApiStatus};
+use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 use pleg::{CacheReader, Stamp};
-use rubelet_model::{ContainerId, ContainerState, PodStatus, PodUid, SandboxState};
+use rubelet_model::{PodStatus, PodUid, SandboxState};
 
 use super::act::{Killer, Memory, Outcome, Remains, Tools, Work, may_run};
-use super::files;
 use super::journal::Journal;
+use super::last_words::LastWords;
 use super::lifecycle::{Ending, Lifecycle};
 use super::mailbox::{Mail, Mailbox};
 use super::plan::{self, Plan, plan};
@@ -43,7 +42,7 @@ pub(crate) struct Actor<R> {
     journal: Journal,
     /// What was last published.
     said: Option<ApiStatus>,
-    last_words: BTreeMap<ContainerId, String>,
+    last_words: LastWords,
     /// When something was last done to the pod: older statuses are not acted on.
     acted: Stamp,
     /// Since when the pod is kept running.
@@ -89,7 +88,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             verdicts: Verdicts::without_probes(),
             journal: Journal::default(),
             said: None,
-            last_words: BTreeMap::new(),
+            last_words: LastWords::default(),
             acted: Stamp::ZERO,
             synced_since: None,
             hold_until: None,
@@ -233,7 +232,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if let Some(until) = self.hold_until.filter(|until| now < *until) {
             return Next::Idle(Some(until));
         }
-        let killer = Killer { tools: &self.tools, pod, journal: &self.journal };
+        let killer = Killer { tools: &self.tools, pod, journal: &self.journal, ips: &status.ips };
         let killed = tokio::select! {
             biased;
             () = self.mailbox.interrupted(Some(ending.grace)) => None,
@@ -284,7 +283,10 @@ impl<R: Runtime + ImageStore> Actor<R> {
         match answer {
             Ok(Ok(status)) => {
                 self.memory.observe(&status, self.tools.clock.now());
-                self.hear_last_words(&status).await;
+                // A UID that cannot be a folder was refused with its manifest.
+                if let Ok(directory) = self.tools.settings.data.pod(self.uid.as_str()) {
+                    self.last_words.hear(self.lifecycle.pod(), &status, &directory).await;
+                }
                 Ok(status)
             }
             Ok(Err(error)) => {
@@ -340,7 +342,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             before: self.said.as_ref(),
             troubles: &self.memory.troubles,
             verdicts: &self.verdicts,
-            last_words: &self.last_words,
+            last_words: self.last_words.all(),
             is_over,
             lacks_sandbox,
             runtime_name: &settings.runtime_name,
@@ -360,43 +362,6 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.board.set(self.uid.clone(), view);
         self.said = Some(status);
         phase
-    }
-
-    /// Reads what containers that ended have left to say.
-    async fn hear_last_words(&mut self, status: &PodStatus) {
-        self.last_words.retain(|id, _| status.container(id).is_some());
-        let pod = self.lifecycle.pod().clone();
-        let unheard: Vec<(ContainerId, Container, u32, i32, Arc<str>)> = status
-            .containers
-            .iter()
-            .filter(|one| one.state == ContainerState::Exited && !self.last_words.contains_key(&one.id))
-            .filter_map(|one| {
-                let container = spec::all_containers(&pod).find(|container| *container.name == *one.name)?;
-                Some((
-                    one.id.clone(),
-                    container.clone(),
-                    one.restart_count,
-                    one.exit_code,
-                    one.log_path.clone(),
-                ))
-            })
-            .collect();
-        if unheard.is_empty() {
-            return;
-        }
-        let data = self.tools.settings.data.clone();
-        let uid = self.uid.clone();
-        let heard = tokio::task::spawn_blocking(move || {
-            let words = |(id, container, count, code, log): (ContainerId, Container, u32, i32, Arc<str>)| {
-                let folder = data.pod(uid.as_str()).ok()?.container(&container.name);
-                let shows_log =
-                    container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
-                let of_log = || (shows_log && code != 0).then(|| files::end_of_log(log.as_ref().as_ref()))?;
-                Some((id, files::last_words(&folder, count).or_else(of_log).unwrap_or_default()))
-            };
-            unheard.into_iter().filter_map(words).collect::<Vec<_>>()
-        });
-        self.last_words.extend(heard.await.unwrap_or_default());
     }
 }
 

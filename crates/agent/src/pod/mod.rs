@@ -15,6 +15,7 @@ mod files;
 mod grace;
 mod hash;
 mod journal;
+mod last_words;
 mod lifecycle;
 mod mailbox;
 mod order;
@@ -31,6 +32,7 @@ pub use config::HostDns;
 pub(crate) use config::qos_class;
 pub use journal::{PodHappening, Severity};
 pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
+pub(crate) use plan::ContainerKind;
 pub use plan::PodNetwork;
 pub(crate) use restart::{restarts_after, should_start};
 pub(crate) use spec::{

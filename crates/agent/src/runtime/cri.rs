@@ -1,6 +1,7 @@
 //! The runtime over CRI.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rubelet_cri::{RuntimeClient, v1};
@@ -80,6 +81,12 @@ impl ImageStore for CriRuntime {
 
     async fn images(&self) -> Result<Vec<v1::Image>, CallError> {
         Ok(self.client.images().list_images(None).await?)
+    }
+
+    async fn image_folder(&self) -> Result<Option<PathBuf>, CallError> {
+        let info = self.client.images().image_fs_info().await?;
+        let place = info.image_filesystems.into_iter().find_map(|filesystem| filesystem.fs_id);
+        Ok(place.map(|place| PathBuf::from(place.mountpoint)))
     }
 
     async fn remove_image(&self, id: &str) -> Result<(), CallError> {

@@ -7,10 +7,11 @@ mod cri;
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_cri::v1;
+use rubelet_cri::{Operation, v1};
 use rubelet_model::{ContainerId, SandboxId};
 
 pub use cri::CriRuntime;
@@ -80,6 +81,9 @@ pub trait ImageStore: Send + Sync + 'static {
     /// Every image.
     fn images(&self) -> impl Future<Output = Result<Vec<v1::Image>, CallError>> + Send;
 
+    /// Where images are kept, if the runtime tells.
+    fn image_folder(&self) -> impl Future<Output = Result<Option<PathBuf>, CallError>> + Send;
+
     /// Removes an image.
     fn remove_image(&self, id: &str) -> impl Future<Output = Result<(), CallError>> + Send;
 }
@@ -124,8 +128,13 @@ impl From<rubelet_cri::Error> for CallError {
             CallFailure::Refused
         };
         // The runtime's own words, where it answered: they are what people search for.
+        let is_about_registry = error.operation() == Operation::PullImage;
         let message = match failure {
             CallFailure::Refused | CallFailure::NotFound if !error.detail().is_empty() => {
+                Arc::from(error.detail())
+            }
+            // A runtime that cannot reach a registry says "unavailable" of the registry, not of itself.
+            CallFailure::Unavailable if is_about_registry && !error.detail().is_empty() => {
                 Arc::from(error.detail())
             }
             _ => error.to_string().into(),

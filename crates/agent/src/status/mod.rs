@@ -83,5 +83,5 @@ pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
 /// A moment of the API; `None` if it was never told.
 fn time(at: UnixNanos) -> Option<Time> {
     let timestamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).ok()?;
-    at.is_set().then(|| Time(timestamp))
+    at.is_set().then_some(Time(timestamp))
 }

@@ -73,19 +73,21 @@ impl Routes {
     pub(super) fn source(&mut self, update: SourceUpdate) -> Vec<Command> {
         let mut commands = Vec::new();
         match update {
-            SourceUpdate::Objects { source, objects } => self.objects_changed(source, objects, &mut commands),
+            SourceUpdate::Objects { source, objects } => {
+                self.objects_changed(&source, objects, &mut commands);
+            }
             SourceUpdate::Problems { source, problems } => commands.push(Command::Tell { source, problems }),
             SourceUpdate::Pods(delta) => self.pods_changed(&delta, &mut commands),
         }
         commands
     }
 
-    fn objects_changed(&mut self, source: SourceId, objects: Arc<Objects>, commands: &mut Vec<Command>) {
+    fn objects_changed(&mut self, source: &SourceId, objects: Arc<Objects>, commands: &mut Vec<Command>) {
         self.objects.insert(source.clone(), objects);
         let of_source: Vec<PodUid> = self
             .records
             .iter()
-            .filter(|(_, record)| record.source.as_ref() == Some(&source) && !record.is_leaving)
+            .filter(|(_, record)| record.source.as_ref() == Some(source) && !record.is_leaving)
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in of_source {
@@ -272,6 +274,11 @@ impl Routes {
             let mail = Mail::end(End { grace: Some(ORPHAN_GRACE), forget: true });
             commands.push(Command::Post { uid: uid.clone(), mail });
         }
+    }
+
+    /// How many pods should run.
+    pub(super) fn wanted(&self) -> usize {
+        self.records.values().filter(|record| record.is_wanted && !record.is_leaving).count()
     }
 
     /// Whether every source was heard.

@@ -16,6 +16,7 @@ use super::survey::pods_with_folder;
 use crate::board::Board;
 use crate::image::Puller;
 use crate::manifest::Problem;
+use crate::metrics::Metrics;
 use crate::pod::{Actor, ActorParts, End, Mail, Mailbox, Tools};
 use crate::runtime::{ImageStore, Runtime};
 use crate::settings::Settings;
@@ -35,6 +36,8 @@ pub struct AgentParts<R> {
     pub settings: Settings,
     /// What the sources say.
     pub updates: mpsc::Receiver<SourceUpdate>,
+    /// What to count in.
+    pub metrics: Metrics,
     /// Which sources there are: nothing is ended before each was heard.
     pub sources: Vec<SourceId>,
 }
@@ -125,7 +128,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
     /// An agent that does not run yet.
     #[must_use]
     pub fn new(parts: AgentParts<R>) -> (Self, AgentHandle) {
-        let AgentParts { runtime, pleg, settings, updates, sources } = parts;
+        let AgentParts { runtime, pleg, settings, updates, metrics, sources } = parts;
         let clock = pleg.clock().clone();
         let (stop_sender, stops) = mpsc::unbounded_channel();
         let (problems, problems_seen) = watch::channel(BTreeMap::new());
@@ -138,6 +141,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
             volumes: Volumes::new(settings.data.clone()),
             settings: Arc::new(settings),
             clock,
+            metrics,
         });
         let handle = AgentHandle {
             board: board.clone(),
@@ -201,6 +205,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
     fn update(&mut self, update: SourceUpdate) {
         let commands = self.routes.source(update);
         self.carry_out(commands);
+        self.tools.metrics.desired_pods(self.routes.wanted());
         if self.routes.sources_ready() {
             self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
         }
@@ -243,6 +248,8 @@ impl<R: Runtime + ImageStore> Agent<R> {
             Ok(found) => {
                 self.was_surveyed = true;
                 let commands = self.routes.survey(found);
+                let orphans = commands.iter().filter(|command| matches!(command, Command::Spawn { .. }));
+                orphans.for_each(|_| self.tools.metrics.orphan());
                 self.carry_out(commands);
             }
             Err(error) => tracing::error!(%error, "looking for pods failed"),
@@ -254,6 +261,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
             Ok((id, ())) => (id, false),
             Err(error) => {
                 tracing::error!(%error, "a pod's actor was lost; it is made anew");
+                self.tools.metrics.actor_lost();
                 (error.id(), true)
             }
         };
@@ -295,9 +303,6 @@ impl<R: Runtime + ImageStore> Agent<R> {
     }
 
     fn tell(&self, source: SourceId, problems: Vec<Problem>) {
-        for problem in &problems {
-            tracing::warn!("{problem}");
-        }
         self.problems.send_modify(|all| {
             all.insert(source, problems);
         });

@@ -46,6 +46,7 @@ impl Scene {
             pleg: pleg.handle(),
             settings,
             updates: received,
+            metrics: crate::metrics::Metrics::default(),
             sources: vec![source()],
         });
         let (stop, stopped) = oneshot::channel::<()>();
@@ -118,7 +119,7 @@ async fn a_pod_is_started_and_taken_down() {
     let folder = folder();
     let stage = Scene::start(FakeRuntime::default(), folder.path());
     let web = pod("Always", &[], &["web"]);
-    stage.send(Operation::Add, &[web.clone()]).await;
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
     stage.until_phase("Running").await;
     assert_eq!(stage.runtime.take_calls(), ["run sandbox 0", "create web-0", "start"]);
     assert!(folder.path().join("pods/uid").exists());
@@ -187,7 +188,7 @@ async fn a_job_ends_by_itself_and_stays_to_be_looked_at() {
     let folder = folder();
     let stage = Scene::start(FakeRuntime::default(), folder.path());
     let job = pod("Never", &[], &["job"]);
-    stage.send(Operation::Add, &[job.clone()]).await;
+    stage.send(Operation::Add, std::slice::from_ref(&job)).await;
     stage.until_running(&["job-0"]).await;
     stage.runtime.exit("job", 3);
     stage.until("end", |all| all[0].stage == Stage::Terminated).await;
@@ -238,7 +239,7 @@ async fn a_pod_can_be_ended_while_its_image_is_fetched() {
     runtime.hang("pull");
     let stage = Scene::start(runtime, folder.path());
     let web = pod("Always", &[], &["web"]);
-    stage.send(Operation::Add, &[web.clone()]).await;
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
     stage.until("a pod", |all| !all.is_empty()).await;
     while !stage.runtime.take_calls().contains(&"pull image:1".to_owned()) {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -322,14 +323,14 @@ async fn hooks_eat_into_the_grace_and_a_shorter_grace_cuts_them_short() {
     web.spec.as_mut().unwrap().containers[0].lifecycle =
         Some(Lifecycle { pre_stop: Some(sleep), ..Lifecycle::default() });
     let web = Arc::new(web);
-    stage.send(Operation::Add, &[web.clone()]).await;
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
     stage.until_running(&["web-0"]).await;
     stage.runtime.take_calls();
-    stage.send(Operation::Remove, &[web.clone()]).await;
+    stage.send(Operation::Remove, std::slice::from_ref(&web)).await;
     stage.until_gone().await;
     assert_eq!(stage.runtime.take_calls()[0], "stop web in 18s");
 
-    stage.send(Operation::Add, &[web.clone()]).await;
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
     stage.until_running(&["web-0"]).await;
     stage.send(Operation::Remove, &[web]).await;
     tokio::time::sleep(Duration::from_secs(2)).await;

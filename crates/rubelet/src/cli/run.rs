@@ -71,8 +71,11 @@ impl FromStr for Listen {
     }
 }
 
+/// What is wrong with manifests is told in its own way, once.
+const USUAL_LOG: &str = "warn,rubelet_agent::source=off";
+
 pub(super) fn run(args: &Args) -> ExitCode {
-    let filter = EnvFilter::try_from_env("RUBELET_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_env("RUBELET_LOG").unwrap_or_else(|_| EnvFilter::new(USUAL_LOG));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).init();
     let config = match args.config.as_deref().map(FileConfig::load).transpose() {
         Ok(config) => config.unwrap_or_default(),

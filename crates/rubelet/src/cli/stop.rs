@@ -74,6 +74,9 @@ async fn stop(args: &Args) -> Result<usize, StopError> {
         Local::Runtime(LoneRuntime { client, .. }) => {
             let grace = Duration::from_secs(args.grace_period.unwrap_or(GRACE));
             stop_in_runtime(client, grace, &wanted).await.map_err(Unreachable::Runtime)?;
+            for row in &wanted {
+                args.local.forget(&row.uid);
+            }
         }
     }
     for row in &wanted {

@@ -43,7 +43,7 @@ impl Server {
         let path = socket.to_owned();
         std::thread::Builder::new()
             .name("http".to_owned())
-            .spawn(move || serve(listen, &path, state, stopped, &bound))
+            .spawn(move || serve(listen, &path, &state, stopped, &bound))
             .map_err(ServerError::Thread)?;
         let address = result.recv().unwrap_or_else(|_| {
             Err(ServerError::Thread(io::Error::other("the thread ended before it listened")))
@@ -69,7 +69,7 @@ type Bound = Result<Option<SocketAddr>, ServerError>;
 fn serve(
     listen: Option<SocketAddr>,
     socket: &Path,
-    state: State,
+    state: &State,
     stopped: oneshot::Receiver<()>,
     bound: &mpsc::SyncSender<Bound>,
 ) {

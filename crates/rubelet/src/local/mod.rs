@@ -4,10 +4,11 @@ mod agent;
 
 use std::path::PathBuf;
 
+use rubelet_agent::volumes::{DataDirectory, Volumes};
 use rubelet_cri::{Endpoint, EndpointError, Metrics, Options, RuntimeClient};
 
 use crate::exit::Failure;
-use crate::place::Place;
+use crate::place::{LOOK, Place, PlaceError};
 use crate::run::{Embedded, EmbeddedError};
 
 pub(crate) use agent::{AgentClient, AgentError, PodInfo};
@@ -51,6 +52,8 @@ pub(crate) enum Unreachable {
     #[error("{0}")]
     Agent(#[from] AgentError),
     #[error("{0}")]
+    Place(#[from] PlaceError),
+    #[error("{0}")]
     Endpoint(#[from] EndpointError),
     #[error("cannot find the data folder: {0}")]
     Folder(#[from] std::io::Error),
@@ -61,7 +64,7 @@ impl Unreachable {
     pub(crate) fn failure(&self) -> Failure {
         match self {
             Self::Nobody(_) | Self::Runtime(_) | Self::Agent(_) => Failure::Runtime,
-            Self::Embedded(_) | Self::Folder(_) => Failure::System,
+            Self::Embedded(_) | Self::Place(_) | Self::Folder(_) => Failure::System,
             Self::Endpoint(_) => Failure::Usage,
         }
     }
@@ -73,22 +76,41 @@ impl LocalArgs {
         if let Some(endpoint) = &self.runtime_endpoint {
             return Ok(Local::Runtime(LoneRuntime { client: greet(endpoint).await?, _embedded: None }));
         }
-        if let Some(agent) = self.agent().await? {
-            return Ok(Local::Agent(agent));
-        }
         let folder = self.place.path()?;
-        // What the embedded runtime makes first.
-        if !folder.join("sandboxes").exists() {
-            return Err(Unreachable::Nobody(folder));
-        }
+        let lock = loop {
+            if let Some(agent) = self.agent().await? {
+                return Ok(Local::Agent(agent));
+            }
+            // What the embedded runtime makes first.
+            if !folder.join("sandboxes").exists() {
+                return Err(Unreachable::Nobody(folder));
+            }
+            // Somebody who has the folder is an agent on its way, or a command that is soon done.
+            match self.place.try_take()? {
+                Some(lock) => break lock,
+                None => tokio::time::sleep(LOOK).await,
+            }
+        };
         let embedded = Embedded::start(&self.place, None).await?;
         let client = greet(&embedded.endpoint).await?;
+        // Until this process ends: the runtime inside it is not gone before.
+        std::mem::forget(lock);
         Ok(Local::Runtime(LoneRuntime { client, _embedded: Some(embedded) }))
     }
 
     /// The agent, if one runs.
     pub(crate) async fn agent(&self) -> Result<Option<AgentClient>, Unreachable> {
         Ok(AgentClient::connect(&self.place.agent_socket()?).await?)
+    }
+
+    /// Removes the folder of a pod that was ended without an agent.
+    pub(crate) fn forget(&self, uid: &str) {
+        let Ok(folder) = self.place.path() else { return };
+        if let Err(error) = Volumes::new(DataDirectory::new(folder)).teardown(uid) {
+            anstream::eprintln!(
+                "what is left of pod {uid} cannot be removed: {error}; the next agent tries again"
+            );
+        }
     }
 
     /// Whether the pod was made by the agent of this folder.

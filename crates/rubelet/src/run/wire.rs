@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pleg::cri::CriObserver;
 use pleg::{Pleg, clock::wall_clock};
 use prometheus_client::registry::Registry;
+use rubelet_agent::gc::{ImageCollector, ImagePolicy, LogPolicy, LogRotation};
 use rubelet_agent::pod::{Growth, HostDns, PodNetwork};
 use rubelet_agent::runtime::CriRuntime;
 use rubelet_agent::settings::Settings;
@@ -55,7 +56,7 @@ pub(crate) enum Ended {
 
 /// Runs an agent until it is told to end.
 pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
-    let _taken = plan.place.take()?;
+    let _taken = plan.place.take().await?;
     let node_name = plan.node_name.clone().unwrap_or_else(node::name);
     let sources = sources(&plan, &node_name)?;
     let runtime = Connected::to(&plan).await?;
@@ -64,6 +65,8 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let pleg_metrics = pleg::Metrics::default();
     pleg_metrics.register(&mut registry);
     runtime.metrics.register(&mut registry);
+    let agent_metrics = rubelet_agent::metrics::Metrics::default();
+    agent_metrics.register(&mut registry);
     let observer = CriObserver::new(runtime.client());
     let mut pleg = Pleg::new(observer, pleg::Config::default(), pleg_metrics);
 
@@ -76,10 +79,17 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         sources: sources.iter().map(AnySource::id).collect(),
         settings,
         updates,
+        metrics: agent_metrics,
     });
     let server = serve(&plan, &runtime, &handle, &pleg.handle(), registry)?;
 
     let mut tasks = JoinSet::new();
+    let collecting = Arc::new(CriRuntime::new(runtime.client()));
+    let (cache, clock) = (pleg.handle().cache(), pleg.handle().clock().clone());
+    let rotation =
+        LogRotation::new(collecting.clone(), cache.clone(), plan.pod_logs.clone(), LogPolicy::default());
+    tasks.spawn(rotation.run());
+    tasks.spawn(ImageCollector::new(collecting, cache, clock, ImagePolicy::default()).run());
     tasks
         .spawn(feed.run(|| jiff::Timestamp::from_nanosecond(i128::from(wall_clock().0)).unwrap_or_default()));
     for source in sources {

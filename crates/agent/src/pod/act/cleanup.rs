@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 
 use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus, SandboxId, SandboxState};
 
+use tokio::task::spawn_blocking;
+
 use super::Work;
 use crate::pod::config::log_directory;
 use crate::pod::files;
 use crate::pod::spec;
-use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
+use crate::runtime::{CallError, ImageStore, Runtime};
+use crate::volumes::VolumeError;
 
 /// What may be removed of a pod that goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +58,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     pub(crate) async fn remove(&self, remains: &Remains) {
         for id in &remains.containers {
             let Some(instance) = self.status.container(id) else { continue };
-            if let Err(error) = self.remove_instance(instance, true).await {
+            if let Err(error) = self.remove_instance(instance).await {
                 tracing::warn!(pod = %spec::pod_ref(self.pod), container = %id, %error, "cannot remove a dead container");
             }
         }
@@ -72,20 +75,18 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             let of_name = self.status.containers.iter().filter(|instance| *instance.name == *container.name);
             for instance in of_name {
                 // Their logs stay: the number of restarts is read from them.
-                self.remove_instance(instance, false).await?;
+                self.tools.runtime.remove_container(&instance.id).await?;
             }
         }
         Ok(())
     }
 
-    async fn remove_instance(&self, instance: &ContainerStatus, with_logs: bool) -> Result<(), CallError> {
-        if with_logs {
-            let logs = log_directory(&self.tools.settings.logs, self.pod);
-            let (name, count) = (instance.name.clone(), instance.restart_count);
-            // Logs first: once the container is gone, nobody knows which are its own.
-            blocking(move || files::remove_logs(&logs, &name, count)).await?;
-        }
-        self.tools.runtime.remove_container(&instance.id).await
+    async fn remove_instance(&self, instance: &ContainerStatus) -> Result<(), CleanupError> {
+        let logs = log_directory(&self.tools.settings.logs, self.pod);
+        let (name, count) = (instance.name.clone(), instance.restart_count);
+        // Logs first: once the container is gone, nobody knows which are its own.
+        spawn_blocking(move || files::remove_logs(&logs, &name, count)).await??;
+        Ok(self.tools.runtime.remove_container(&instance.id).await?)
     }
 
     async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {
@@ -94,7 +95,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     /// Removes everything of a pod that ended. The folder goes last: as long as it is there, the pod is known as ours.
-    pub(crate) async fn forget(&self) -> Result<(), CallError> {
+    pub(crate) async fn forget(&self) -> Result<(), CleanupError> {
         for instance in &self.status.containers {
             self.tools.runtime.remove_container(&instance.id).await?;
         }
@@ -102,21 +103,24 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             self.remove_sandbox(&sandbox.id).await?;
         }
         let (logs, uid) = (self.tools.settings.logs.clone(), spec::uid(self.pod));
-        blocking(move || files::remove_logs_of_pod(&logs, uid.as_str())).await?;
+        spawn_blocking(move || files::remove_logs_of_pod(&logs, uid.as_str())).await??;
         let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
-        blocking(move || tools.volumes.teardown(uid.as_str())).await
+        spawn_blocking(move || tools.volumes.teardown(uid.as_str())).await??;
+        Ok(())
     }
 }
 
-/// Disk work, off the async threads.
-async fn blocking<E: std::fmt::Display + Send + 'static>(
-    work: impl FnOnce() -> Result<(), E> + Send + 'static,
-) -> Result<(), CallError> {
-    let refused = |message: String| CallError { failure: CallFailure::Refused, message: message.into() };
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| refused(error.to_string())),
-        Err(panicked) => Err(refused(panicked.to_string())),
-    }
+/// Why something could not be removed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CleanupError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("its logs: {0}")]
+    Logs(#[from] std::io::Error),
+    #[error("its folder: {0}")]
+    Folder(#[from] VolumeError),
+    #[error("the work on the disk failed: {0}")]
+    Lost(#[from] tokio::task::JoinError),
 }
 
 #[cfg(test)]

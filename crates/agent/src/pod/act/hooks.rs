@@ -1,10 +1,12 @@
 //! What containers want to be done after they start and before they stop.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::LifecycleHandler;
+use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 use rubelet_model::ContainerId;
 
+use super::http_hook::{self, HttpHookError};
 use crate::runtime::{CallError, Runtime};
 
 /// Why a hook failed.
@@ -14,7 +16,9 @@ pub(super) enum HookError {
     Exit { command: Vec<String>, code: i32, output: String },
     #[error(transparent)]
     Call(CallError),
-    #[error("{0} hooks are not supported; use exec or sleep")]
+    #[error(transparent)]
+    Http(#[from] HttpHookError),
+    #[error("{0} hooks are not supported; use exec, httpGet or sleep")]
     Unsupported(&'static str),
 }
 
@@ -22,7 +26,9 @@ pub(super) enum HookError {
 pub(super) async fn run<R: Runtime>(
     runtime: &R,
     id: &ContainerId,
+    container: &Container,
     hook: &LifecycleHandler,
+    ips: &[IpAddr],
 ) -> Result<(), HookError> {
     if let Some(exec) = &hook.exec {
         let command = exec.command.clone().unwrap_or_default();
@@ -35,8 +41,8 @@ pub(super) async fn run<R: Runtime>(
     } else if let Some(sleep) = &hook.sleep {
         let seconds = u64::try_from(sleep.seconds).unwrap_or(0);
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-    } else if hook.http_get.is_some() {
-        return Err(HookError::Unsupported("httpGet"));
+    } else if let Some(action) = &hook.http_get {
+        http_hook::run(action, container, ips).await?;
     } else if hook.tcp_socket.is_some() {
         return Err(HookError::Unsupported("tcpSocket"));
     }

@@ -1,5 +1,6 @@
 //! Ends containers and pods.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) struct Killer<'a, R> {
     pub(crate) tools: &'a Arc<Tools<R>>,
     pub(crate) pod: &'a Pod,
     pub(crate) journal: &'a Journal,
+    /// Where the pod can be reached; of no use on the host's network.
+    pub(crate) ips: &'a [IpAddr],
 }
 
 /// A container on its way out.
@@ -131,7 +134,9 @@ impl<R: Runtime> Killer<'_, R> {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
         let Some(hook) = hook.filter(|_| grace > 0) else { return grace };
         let begun = Instant::now();
-        let ran = hooks::run(&*self.tools.runtime, id, hook);
+        let ips: &[IpAddr] =
+            if spec::uses_host_network(self.pod) { &self.tools.settings.node.host_ips } else { self.ips };
+        let ran = hooks::run(&*self.tools.runtime, id, container, hook, ips);
         match tokio::time::timeout(Duration::from_secs(grace), ran).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {

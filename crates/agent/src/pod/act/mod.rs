@@ -5,6 +5,7 @@
 
 mod cleanup;
 mod hooks;
+mod http_hook;
 mod image;
 mod kill;
 mod memory;
@@ -27,6 +28,7 @@ use super::spec;
 use crate::downward::PodFacts;
 use crate::image::Puller;
 use crate::manifest::Objects;
+use crate::metrics::Metrics;
 use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
 use crate::settings::Settings;
 use crate::volumes::{Prepared, VolumeError, Volumes};
@@ -43,6 +45,7 @@ pub(crate) struct Tools<R> {
     pub(crate) volumes: Volumes,
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
 }
 
 /// How acting went.
@@ -89,7 +92,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 for kill in &kills {
                     outcome.acted = true;
                     if let Err(error) = self.killer().one(kill).await {
-                        return self.failed(outcome, &error);
+                        self.failed(&mut outcome, &error);
+                        return outcome;
                     }
                 }
                 if !starts.is_empty() {
@@ -112,7 +116,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         match self.killer().pod(self.status, None).await {
             // Whether it worked shows in the next status; doing the same again has time.
             Ok(()) => outcome.hold(self.now().plus(self.tools.settings.retry)),
-            Err(error) => *outcome = self.failed(std::mem::take(outcome), &error),
+            Err(error) => self.failed(outcome, &error),
         }
     }
 
@@ -132,18 +136,18 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         if !self.status.sandboxes.is_empty() || !self.status.containers.is_empty() {
             outcome.acted = true;
             if let Err(error) = self.killer().pod(self.status, None).await {
-                *outcome = self.failed(std::mem::take(outcome), &error);
+                self.failed(outcome, &error);
                 return;
             }
             if let Err(error) = self.remove_init_containers().await {
-                *outcome = self.failed(std::mem::take(outcome), &error);
+                self.failed(outcome, &error);
                 return;
             }
         }
         let config = self.sandbox_config(replacement.attempt);
         outcome.acted = true;
-        let handler = "";
-        let made = match self.tools.runtime.run_sandbox(config.clone(), handler).await {
+        self.tools.metrics.pod_started();
+        let made = match self.tools.runtime.run_sandbox(config.clone(), DEFAULT_HANDLER).await {
             Ok(sandbox) => match self.ips(&sandbox).await {
                 Ok(ips) => Ok((sandbox, ips)),
                 Err(error) => Err(("FailedPodSandBoxStatus", "Unable to get pod sandbox status", error)),
@@ -156,8 +160,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 self.start_all(&home, starts, outcome).await;
             }
             Err((reason, what, error)) => {
+                self.tools.metrics.pod_failed();
                 self.journal.warning(None, reason, format!("{what}: {error}"));
-                *outcome = self.failed(std::mem::take(outcome), &error);
+                self.failed(outcome, &error);
             }
         }
     }
@@ -210,7 +215,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 Err(error) => Err(error),
             };
             if let Err(error) = removed {
-                *outcome = self.failed(std::mem::take(outcome), &error);
+                self.failed(outcome, &error);
                 return;
             }
         }
@@ -222,7 +227,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     fn killer(&self) -> Killer<'_, R> {
-        Killer { tools: self.tools, pod: self.pod, journal: self.journal }
+        Killer { tools: self.tools, pod: self.pod, journal: self.journal, ips: &self.status.ips }
     }
 
     /// The volumes of the pod, ready to be mounted; `None` if it must wait for them.
@@ -257,12 +262,14 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     /// A call failed: try again later, sooner if it is only the runtime that is away.
-    fn failed(&self, mut outcome: Outcome, error: &CallError) -> Outcome {
+    fn failed(&self, outcome: &mut Outcome, error: &CallError) {
         tracing::warn!(pod = %spec::pod_ref(self.pod), %error, "acting on a pod failed");
         outcome.hold(self.now().plus(retry_after(error, self.tools.settings.retry)));
-        outcome
     }
 }
+
+/// The runtime's own choice of how to run a pod.
+const DEFAULT_HANDLER: &str = "";
 
 /// The one thing of its kind in a pod.
 const SANDBOX: &str = "sandbox";

@@ -1,5 +1,6 @@
 //! Starts one container.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -50,11 +51,13 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
         match self.try_start(home, container, start, outcome).await {
             Ok(()) => {
+                self.tools.metrics.container_started(start.place.kind());
                 self.memory.troubles.remove(name);
                 self.memory.holds.remove(name);
                 true
             }
             Err(Failure { reason, message, retry_at }) => {
+                self.tools.metrics.container_failed(start.place.kind(), reason);
                 self.journal.warning(Some(name), "Failed", format!("Error: {message}"));
                 self.memory.holds.insert(name.into(), retry_at);
                 self.trouble(container, reason, message);
@@ -108,7 +111,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             return Err(self.call_failed("RunContainerError", &error));
         }
         self.journal.normal(Some(name), "Started", "Container started");
-        self.post_start(&id, container).await
+        self.post_start(&id, container, &home.ips).await
     }
 
     /// One that somebody else made and that does not start is in the way of a new one.
@@ -118,10 +121,15 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    async fn post_start(&self, id: &ContainerId, container: &Container) -> Result<(), Failure> {
+    async fn post_start(
+        &self,
+        id: &ContainerId,
+        container: &Container,
+        ips: &[IpAddr],
+    ) -> Result<(), Failure> {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(hook) = hook else { return Ok(()) };
-        let ran = super::hooks::run(&*self.tools.runtime, id, hook).await;
+        let ran = super::hooks::run(&*self.tools.runtime, id, container, hook, ips).await;
         let Err(error) = ran else { return Ok(()) };
         self.journal.warning(Some(&container.name), "FailedPostStartHook", "PostStartHook failed");
         let killed = self.killer().after_failed_hook(id, container).await;

@@ -77,7 +77,31 @@ pub(crate) enum Place {
     Regular(usize),
 }
 
+/// What kind of container it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContainerKind {
+    Init,
+    Regular,
+}
+
+impl ContainerKind {
+    /// The kubelet's word for it, in metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Init => "init_container",
+            Self::Regular => "container",
+        }
+    }
+}
+
 impl Place {
+    pub(crate) fn kind(self) -> ContainerKind {
+        match self {
+            Self::Init(_) => ContainerKind::Init,
+            Self::Regular(_) => ContainerKind::Regular,
+        }
+    }
+
     /// The container at this place.
     pub(crate) fn of(self, pod: &Pod) -> Option<&Container> {
         match self {
@@ -188,10 +212,6 @@ fn adjust(inputs: Inputs<'_>, sandbox: SandboxId, attempt: u32) -> Plan {
         starts.extend(regular);
     }
     kills.extend(strays(inputs, &starts));
-    starts.retain(|start| {
-        let name = start.place.of(pod).map(|container| container.name.as_str());
-        start.adopt.as_ref().is_none_or(|id| !kills.iter().any(|kill| kill.id == *id)) && name.is_some()
-    });
     debug_assert!(status.active_sandbox().is_some_and(|active| active.id == sandbox));
     Plan::Adjust { sandbox, attempt, kills, starts }
 }

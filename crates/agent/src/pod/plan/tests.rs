@@ -201,7 +201,8 @@ fn sidecars() {
         containers.extend(MAIN.map(|name| (name, is)));
         containers
     };
-    let table: [(&str, &str, Vec<(&str, Is)>, &str); 12] = [
+    type Case<'a> = (&'a str, &'a str, Vec<(&'a str, Is)>, &'a str);
+    let table: [Case<'_>; 12] = [
         ("none yet", "Always", vec![], "start i0"),
         ("the first runs", "Always", vec![("i0", Running)], "start i1"),
         ("two run", "Always", vec![("i0", Running), ("i1", Running)], "start i2"),

@@ -50,8 +50,14 @@ fn told(commands: &[Command]) -> Vec<String> {
 fn a_pod_comes_changes_and_goes() {
     let mut routes = Routes::new([file()]);
     let one = pod("1", "web");
-    assert_eq!(told(&routes.source(delta(file(), Operation::Add, &[one.clone()]))), ["spawn 1", "start 1"]);
-    assert_eq!(told(&routes.source(delta(file(), Operation::Update, &[one.clone()]))), ["wish 1"]);
+    assert_eq!(
+        told(&routes.source(delta(file(), Operation::Add, std::slice::from_ref(&one)))),
+        ["spawn 1", "start 1"]
+    );
+    assert_eq!(
+        told(&routes.source(delta(file(), Operation::Update, std::slice::from_ref(&one)))),
+        ["wish 1"]
+    );
     assert_eq!(told(&routes.event(&"1".into()).into_iter().collect::<Vec<_>>()), ["look 1"]);
     assert_eq!(told(&routes.source(delta(file(), Operation::Remove, &[one]))), ["end 1"]);
     assert!(routes.ended(&"1".into(), false).is_empty());

@@ -1,0 +1,76 @@
+//! What to do with the rotated parts of a log. Pure: names in, names out.
+
+/// When a log is rotated, and how many parts are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPolicy {
+    /// A log that is larger is rotated, in bytes.
+    pub max_size: u64,
+    /// How many files a container has at most, with the one that is written to.
+    pub max_files: usize,
+}
+
+impl Default for LogPolicy {
+    fn default() -> Self {
+        Self { max_size: 10 << 20, max_files: 5 }
+    }
+}
+
+/// What to do before a log is rotated once more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LogPlan {
+    /// Half-written leftovers, and parts that are too old.
+    pub(super) remove: Vec<String>,
+    /// Parts that nobody writes to any more.
+    pub(super) compress: Vec<String>,
+}
+
+/// The ending of a part that is being compressed.
+pub(super) const UNFINISHED: &str = ".tmp";
+/// The ending of a part that has been.
+pub(super) const COMPRESSED: &str = ".gz";
+
+/// Looks at the files beside a log.
+pub(super) fn plan(log: &str, names: &[String], policy: LogPolicy) -> LogPlan {
+    let prefix = format!("{log}.");
+    let of_log = || names.iter().filter(|name| name.starts_with(&prefix));
+    let mut plan = LogPlan {
+        remove: of_log().filter(|name| name.ends_with(UNFINISHED)).cloned().collect(),
+        ..LogPlan::default()
+    };
+    // Their names are moments, so the oldest comes first.
+    let mut parts: Vec<&String> = of_log().filter(|name| !name.ends_with(UNFINISHED)).collect();
+    parts.sort();
+    // One part is made by the rotation to come, and one file is the log itself.
+    let keep = policy.max_files.saturating_sub(2);
+    let too_many = parts.len().saturating_sub(keep);
+    plan.remove.extend(parts.drain(..too_many).cloned());
+    plan.compress = parts.into_iter().filter(|name| !name.ends_with(COMPRESSED)).cloned().collect();
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(names: &[&str], max_files: usize) -> (Vec<String>, Vec<String>) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let LogPlan { remove, compress } = plan("0.log", &names, LogPolicy { max_size: 1, max_files });
+        (remove, compress)
+    }
+
+    #[test]
+    fn the_newest_parts_stay_compressed_and_leftovers_go() {
+        let names = ["0.log", "0.log.1.gz", "0.log.2.gz", "0.log.3", "0.log.2.tmp", "1.log", "1.log.1"];
+        assert_eq!(planned(&names, 5), (vec!["0.log.2.tmp".to_owned()], vec!["0.log.3".to_owned()]));
+        assert_eq!(
+            planned(&names, 3),
+            (
+                ["0.log.2.tmp", "0.log.1.gz", "0.log.2.gz"].map(str::to_owned).to_vec(),
+                vec!["0.log.3".to_owned()]
+            )
+        );
+        let all = ["0.log.2.tmp", "0.log.1.gz", "0.log.2.gz", "0.log.3"].map(str::to_owned).to_vec();
+        assert_eq!(planned(&names, 2), (all.clone(), vec![]));
+        assert_eq!(planned(&names, 0), (all, vec![]));
+    }
+}

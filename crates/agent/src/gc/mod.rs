@@ -1,0 +1,14 @@
+//! What grows by itself is kept within bounds: logs by size, images by the room on their disk. (Dead containers and
+//! sandboxes, and the folders of pods, are removed by the actor of their pod.)
+
+mod disk;
+mod image_plan;
+mod images;
+mod log_files;
+mod log_plan;
+mod logs;
+
+pub use image_plan::ImagePolicy;
+pub use images::ImageCollector;
+pub use log_plan::LogPolicy;
+pub use logs::LogRotation;

@@ -1,0 +1,82 @@
+//! On real containerds: the same lives, addresses from CNI, a runtime that restarts, and pods of others left alone.
+
+use rubelet_cri::v1;
+use rubelet_cri::{ListFilter, Metrics, Options, RuntimeClient};
+use rubelet_model::SandboxState;
+use rubelet_testbed::{BUSYBOX, Containerd, Flavor, require};
+
+use crate::node::{Node, restarts, signal_to};
+
+fn pod(node: &Node, name: &str, container: u32) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\nspec:\n  terminationGracePeriodSeconds: 1\n  \
+         containers:\n  - name: c\n    image: {BUSYBOX}\n    imagePullPolicy: IfNotPresent\n    command: [sleep, \"{}\"]\n",
+        node.seconds(container)
+    )
+}
+
+/// A pod that somebody else made.
+async fn foreign_pod(client: &RuntimeClient) {
+    let config = v1::PodSandboxConfig {
+        metadata: Some(v1::PodSandboxMetadata {
+            name: "foreign".to_owned(),
+            uid: "foreign-uid".to_owned(),
+            namespace: "default".to_owned(),
+            attempt: 0,
+        }),
+        labels: [
+            ("io.kubernetes.pod.uid".to_owned(), "foreign-uid".to_owned()),
+            ("io.kubernetes.pod.name".to_owned(), "foreign".to_owned()),
+            ("io.kubernetes.pod.namespace".to_owned(), "default".to_owned()),
+        ]
+        .into(),
+        linux: Some(v1::LinuxPodSandboxConfig::default()),
+        ..v1::PodSandboxConfig::default()
+    };
+    client.run_pod_sandbox(config, "").await.expect("a sandbox");
+}
+
+fn lives_on(mut containerd: Containerd) {
+    let tokio =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("tokio");
+    let endpoint = containerd.endpoint();
+    let client =
+        RuntimeClient::new(endpoint.parse().expect("an endpoint"), Options::default(), Metrics::default());
+    tokio.block_on(foreign_pod(&client));
+
+    let Some(node) = Node::start_on(endpoint) else { return };
+    node.write("web.yaml", &pod(&node, "web", 1));
+    let running = node.until_phase("web", "Running");
+    assert!(running["status"]["podIP"].as_str().is_some_and(|ip| !ip.is_empty()), "{running:#?}");
+    signal_to(node.sleeper(1), "-9");
+    node.until_pod("web", "restarted", |pod| restarts(pod) == 1);
+    let pid = node.sleeper(1);
+
+    containerd.restart().expect("containerd comes back");
+    node.write("db.yaml", &pod(&node, "db", 2));
+    node.until_phase("db", "Running");
+    let web = node.until_phase("web", "Running");
+    assert_eq!((restarts(&web), node.sleepers(1)), (1, vec![pid]), "what ran went on");
+
+    for name in ["web", "db"] {
+        node.remove(&format!("{name}.yaml"));
+        node.until_gone(name);
+    }
+    assert!(node.sleepers(1).is_empty() && node.sleepers(2).is_empty());
+    let left = tokio.block_on(client.list_pods(&ListFilter::All)).expect("pods").pods;
+    let names: Vec<String> = left.iter().map(|pod| pod.pod.to_string()).collect();
+    assert_eq!(names, ["default/foreign"], "what others made is left alone, and nothing else is left");
+    assert_eq!(left[0].sandboxes[0].state, SandboxState::Ready);
+}
+
+#[test]
+fn pods_live_on_containerd_1_6() {
+    let Some(containerd) = require(Flavor::V1_6) else { return };
+    lives_on(containerd);
+}
+
+#[test]
+fn pods_live_on_containerd_2() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    lives_on(containerd);
+}

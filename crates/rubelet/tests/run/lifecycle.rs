@@ -1,0 +1,126 @@
+//! Pods come, change and go with their manifests, and survive what happens to them.
+
+use crate::node::{NODE, Node, copy_files, restarts, signal_to, text};
+
+#[test]
+fn a_pod_follows_its_manifest_and_leaves_nothing_behind() {
+    let Some(node) = Node::start() else { return };
+    node.write("web.yaml", &node.sleeping("web", 1));
+    let first = node.until_phase("web", "Running");
+    signal_to(node.sleeper(1), "-9");
+    let restarted = node.until_pod("web", "restarted", |pod| restarts(pod) == 1);
+    let last = &restarted["status"]["containerStatuses"][0]["lastState"]["terminated"];
+    assert_eq!(last["exitCode"], 137, "{last}");
+
+    node.write("web.yaml", &node.sleeping("web", 2));
+    node.sleeper(2);
+    let second = node.until_pod("web", "replaced", |pod| pod["metadata"]["uid"] != first["metadata"]["uid"]);
+    assert_eq!(restarts(&second), 0);
+    assert!(node.sleepers(1).is_empty());
+
+    node.remove("web.yaml");
+    node.until_gone("web");
+    assert!(node.sleepers(2).is_empty());
+    node.assert_clean();
+}
+
+#[test]
+fn a_broken_manifest_is_explained_and_hurts_nobody() {
+    let Some(node) = Node::start() else { return };
+    node.write("web.yaml", &node.sleeping("web", 1));
+    node.until_phase("web", "Running");
+    let pid = node.sleeper(1);
+    node.write(
+        "web.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers: nonsense\n",
+    );
+    node.until("the explanation", || node.said().contains("web.yaml") && node.said().contains("containers"));
+    node.write("db.yaml", &node.sleeping("db", 2));
+    node.until_phase("db", "Running");
+    assert_eq!(node.sleepers(1), [pid], "what runs goes on");
+}
+
+#[test]
+fn an_agent_that_ends_or_dies_leaves_its_pods_running_and_adopts_them_again() {
+    let Some(mut node) = Node::start() else { return };
+    node.write("web.yaml", &node.sleeping("web", 1));
+    node.until_phase("web", "Running");
+    let pid = node.sleeper(1);
+
+    assert_eq!(node.end_agent("-INT"), Some(0));
+    assert!(
+        node.said().contains("1 pod goes on") && node.said().contains("rubelet stop --all"),
+        "{}",
+        node.said()
+    );
+    assert_eq!(node.sleepers(1), [pid]);
+    node.start_agent();
+    node.until_phase("web", "Running");
+
+    node.end_agent("-KILL");
+    node.start_agent();
+    let adopted = node.until_phase("web", "Running");
+    assert_eq!((restarts(&adopted), node.sleepers(1)), (0, vec![pid]));
+
+    node.end_agent("-KILL");
+    node.remove("web.yaml");
+    node.start_agent();
+    node.until("end of what nobody wants any more", || node.sleepers(1).is_empty());
+    node.until_gone("web");
+    node.until("a clean node", || {
+        !node.path("data/pods").read_dir().is_ok_and(|mut left| left.next().is_some())
+    });
+    node.assert_clean();
+}
+
+#[test]
+fn pods_are_looked_at_and_ended_with_and_without_an_agent() {
+    let Some(mut node) = Node::start() else { return };
+    let talking = node
+        .sleeping("web", 1)
+        .replace("command: [sleep, ", "command: [sh, -c, 'echo hello; echo oops >&2; exec sleep \"$0\"', ");
+    node.write("web.yaml", &talking);
+    node.write("db.yaml", &node.sleeping("db", 2));
+    node.until_phase("web", "Running");
+    node.until_phase("db", "Running");
+    node.sleeper(1);
+
+    let name = format!("web-{NODE}");
+    let (code, out, err) = text(&node.ask(&["logs", &name]));
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "hello\n", "oops\n"));
+    let (code, out, _) = text(&node.ask(&["exec", &name, "--", "sh", "-c", "echo inside; exit 7"]));
+    assert_eq!((code, out.as_str()), (Some(7), "inside\n"));
+    let (code, out, _) = text(&node.ask(&["describe", &name]));
+    assert!(code == Some(0) && out.contains("Container started"), "{out}");
+    let (code, _, err) = text(&node.ask(&["describe", "nobody"]));
+    assert!(code == Some(2) && err.contains("there is no pod nobody"), "{err}");
+
+    let (code, out, err) = text(&node.ask(&["stop", &name, "--grace-period", "1"]));
+    assert_eq!((code, out.trim_end()), (Some(0), "default/web-n has ended"), "{err}");
+    assert!(node.sleepers(1).is_empty() && node.sleepers(2).len() == 1);
+
+    node.end_agent("-INT");
+    let (code, out, _) = text(&node.ask(&["ps"]));
+    assert!(code == Some(0) && out.contains("db-n"), "{out}");
+    let (code, _, err) = text(&node.ask(&["stop", "--all", "--grace-period", "0"]));
+    assert_eq!(code, Some(0), "{err}");
+    assert!(node.sleepers(2).is_empty());
+    let (_, out, err) = text(&node.ask(&["ps"]));
+    assert_eq!((out.as_str(), err.trim_end()), ("", "no pods"));
+}
+
+#[test]
+fn every_example_runs() {
+    let Some(node) = Node::start() else { return };
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/pods");
+    copy_files(&examples, &node.path("pods"));
+    node.until_phase("job", "Succeeded");
+    for name in ["web", "init-and-sidecar", "settings"] {
+        node.until_phase(name, "Running");
+    }
+    node.until_waiting("crash-loop", "CrashLoopBackOff");
+    let (_, out, _) = text(&node.ask(&["logs", &format!("settings-{NODE}")]));
+    assert_eq!(out, "good morning, in green; the password has 13 characters\n");
+    let (_, out, _) = text(&node.ask(&["logs", &format!("job-{NODE}")]));
+    assert_eq!(out, "1\n2\n3\n");
+}

@@ -1,0 +1,10 @@
+//! `rubelet run` as people use it: the real program, the embedded runtime, real containers.
+//!
+//! Needs root; where it is not to be had, the tests say so and pass.
+
+mod containerd;
+mod lifecycle;
+mod node;
+mod once;
+mod reasons;
+mod upheaval;

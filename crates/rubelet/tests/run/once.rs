@@ -1,0 +1,46 @@
+//! `rubelet run --once`: to the end, with the logs, and with the pods' result.
+
+use crate::node::{Node, text};
+
+fn job(name: &str, script: &str, policy: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\nspec:\n  hostNetwork: true\n  restartPolicy: {policy}\n  \
+         containers:\n  - name: c\n    image: host\n    imagePullPolicy: IfNotPresent\n    command: [sh, -c, '{script}']\n"
+    )
+}
+
+#[test]
+fn pods_run_to_their_end_and_their_result_is_ours() {
+    let Some(node) = Node::new() else { return };
+    node.write("good.yaml", &job("good", "echo well done", "Never"));
+    // Twice: what ran once leaves nothing behind that would keep it from running again.
+    for _ in 0..2 {
+        let (code, out, err) = text(&node.run_command().arg("--once").output().expect("it runs"));
+        assert_eq!((code, out.as_str()), (Some(0), "[good-n/c] well done\n"), "{err}");
+        node.assert_clean();
+    }
+    let twice = "[ -e /out/tried ] && echo again && exit 0; touch /out/tried; echo first; exit 4";
+    let volume = format!("  volumes: [{{name: out, hostPath: {{path: {}}}}}]\n", node.path("").display());
+    let manifest =
+        job("retry", twice, "OnFailure") + "    volumeMounts: [{name: out, mountPath: /out}]\n" + &volume;
+    node.write("retry.yaml", &manifest);
+    let (code, out, err) = text(&node.run_command().arg("--once").output().expect("it runs"));
+    assert_eq!(code, Some(0), "{err}");
+    let of_retry: Vec<&str> = out.lines().filter(|line| line.starts_with("[retry-n/c]")).collect();
+    assert_eq!(of_retry, ["[retry-n/c] first", "[retry-n/c] again"]);
+
+    node.write("bad.yaml", &job("bad", "echo no luck >&2; exit 3", "Never"));
+    let (code, _, err) = text(&node.run_command().arg("--once").output().expect("it runs"));
+    assert_eq!(code, Some(5), "{err}");
+    assert!(err.contains("[bad-n/c] no luck\n"), "{err}");
+    node.assert_clean();
+}
+
+#[test]
+fn nothing_to_run_is_said() {
+    let Some(node) = Node::new() else { return };
+    let (code, _, err) = text(&node.ask(&["run"]));
+    assert!(code == Some(2) && err.contains("nothing to run"), "{err}");
+    let (code, _, err) = text(&node.ask(&["run", "/no/such/path"]));
+    assert!(code == Some(2) && err.contains("/no/such/path"), "{err}");
+}
