@@ -72,7 +72,7 @@ impl Watching {
     }
 
     /// Leaves the program little room before its output blocks.
-    pub(crate) fn shrink_pipe(&self) {
+    pub(crate) fn shrink_pipe(&mut self) {
         let stdout = self.lines.get_ref().get_ref();
         rustix::pipe::fcntl_setpipe_size(stdout, 4096).expect("a pipe");
     }
