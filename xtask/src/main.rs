@@ -7,6 +7,7 @@ mod machine;
 mod packages;
 mod prepare;
 mod run;
+mod soak;
 mod sweep;
 mod test;
 
@@ -32,6 +33,9 @@ enum Command {
     /// Measure what things cost
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Play random histories for as long as you like
+    #[command(subcommand)]
+    Soak(soak::Soak),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         Command::Prepare => prepare::run(),
         Command::Sweep => sweep::run(),
         Command::Bench(bench) => bench::run(&bench),
+        Command::Soak(soak) => soak::run(&soak),
     };
     let Err(error) = done else {
         return ExitCode::SUCCESS;

@@ -171,6 +171,19 @@ impl Observe for FakeRuntime {
     }
 }
 
+/// The announcement that the container of a pod has ended.
+fn stopped_of(pod: &str) -> Announcement {
+    Announcement {
+        id: format!("{pod}-c").into(),
+        step: LifeStep::Stopped,
+        pod: Some(PodRef::new(pod, "ns", pod)),
+        subject: None,
+        exit: None,
+        exited_at: None,
+        announced_at: None,
+    }
+}
+
 struct FakeStream(mpsc::UnboundedReceiver<Announcement>);
 
 impl Announcements for FakeStream {
@@ -230,16 +243,7 @@ async fn five_hundred_pods_that_change_at_once_are_told_within_two_seconds() {
     let changed = Instant::now();
     for name in &names {
         runtime.set(name, ContainerState::Exited);
-        let stopped = Announcement {
-            id: format!("{name}-c").into(),
-            step: LifeStep::Stopped,
-            pod: Some(PodRef::new(name.as_str(), "ns", name.as_str())),
-            subject: None,
-            exit: None,
-            exited_at: None,
-            announced_at: None,
-        };
-        stream.send(stopped).expect("it listens");
+        stream.send(stopped_of(name)).expect("it listens");
     }
     for _ in 0..500 {
         assert_eq!(next(&mut events).await.kind, EventKind::ContainerDied);
@@ -250,6 +254,39 @@ async fn five_hundred_pods_that_change_at_once_are_told_within_two_seconds() {
     assert!(most <= Config::default().inspect_limit, "{most} at a time");
     let lists = runtime.0.lists.load(Ordering::Relaxed) - lists;
     assert!(lists <= 3, "so many pods are listed together, not {lists} times");
+}
+
+/// On a quiet node, a stream may end before it has said anything. That does not mean that there is none.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_without_a_word_after_a_while_is_opened_again_soon() {
+    let runtime = FakeRuntime::default();
+    runtime.set("a", ContainerState::Running);
+    let first = runtime.announces();
+    let pleg = start(&runtime);
+    let mut events = pleg.handle().subscribe();
+    next(&mut events).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let second = runtime.announces();
+    drop(first);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(runtime.0.stream.lock().is_none(), "somebody follows the second one");
+    // Lists have become rare again.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    runtime.set("a", ContainerState::Exited);
+    let stopped = Instant::now();
+    second.send(stopped_of("a")).expect("it listens");
+    assert_eq!(next(&mut events).await.trigger, pleg::Trigger::Event);
+    assert_eq!(stopped.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_ends_the_stream_too() {
+    let runtime = FakeRuntime::default();
+    let stream = runtime.announces();
+    let mut pleg = start(&runtime);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    pleg.stop().await;
+    assert!(stream.is_closed(), "nobody reads it any more");
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,11 +9,15 @@ mod agent;
 #[cfg(feature = "bench")]
 mod bare;
 #[cfg(feature = "bench")]
+mod events;
+#[cfg(feature = "bench")]
 mod node;
 #[cfg(feature = "bench")]
 mod relist;
 #[cfg(feature = "bench")]
 mod sample;
+#[cfg(feature = "bench")]
+mod verdict;
 #[cfg(feature = "bench")]
 mod worker;
 
@@ -26,6 +30,8 @@ use clap::{Args, Subcommand};
 pub(crate) enum Bench {
     /// A full relist of the PLEG over a socket, next to its two list calls alone
     Relist(RelistArgs),
+    /// How soon an end is heard of with the runtime's event stream and without, and what waiting costs; on real runtimes
+    Events(EventsArgs),
     #[cfg(feature = "bench")]
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
@@ -44,9 +50,26 @@ pub(crate) struct RelistArgs {
     check: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct EventsArgs {
+    /// How many containers end on each runtime
+    #[arg(long, default_value_t = 200)]
+    samples: usize,
+    /// How many idle pods there are
+    #[arg(long, default_value_t = 100)]
+    pods: usize,
+    /// For how many seconds each way of waiting is measured
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Fail if a target is missed
+    #[arg(long)]
+    check: bool,
+}
+
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
     match bench {
         Bench::Relist(args) => args.run(),
+        Bench::Events(args) => args.run(),
         #[cfg(feature = "bench")]
         Bench::Worker(args) => worker::run(args),
     }
@@ -59,13 +82,32 @@ impl RelistArgs {
             return relist::run(self);
         }
         let containers: Vec<String> = self.containers.iter().map(ToString::to_string).collect();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--"]);
-        cargo.args(["bench", "relist", "--containers", &containers.join(",")]);
-        cargo.args(["--rounds", &self.rounds.to_string()]);
-        if self.check {
-            cargo.arg("--check");
-        }
-        crate::run::run(&mut cargo)
+        let rounds = self.rounds.to_string();
+        run_released(&["relist", "--containers", &containers.join(","), "--rounds", &rounds], self.check)
     }
+}
+
+impl EventsArgs {
+    fn run(&self) -> anyhow::Result<()> {
+        #[cfg(feature = "bench")]
+        if !cfg!(debug_assertions) {
+            return events::run(self);
+        }
+        let mut rubelet = Command::new(env!("CARGO"));
+        crate::run::run(rubelet.args(["build", "--quiet", "--release", "--package", "rubelet"]))?;
+        let [samples, pods, seconds] =
+            [self.samples.to_string(), self.pods.to_string(), self.seconds.to_string()];
+        run_released(&["events", "--samples", &samples, "--pods", &pods, "--seconds", &seconds], self.check)
+    }
+}
+
+/// Builds this program again, as it is measured, and runs a bench with it.
+fn run_released(bench: &[&str], check: bool) -> anyhow::Result<()> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--", "bench"]);
+    cargo.args(bench);
+    if check {
+        cargo.arg("--check");
+    }
+    crate::run::run(&mut cargo)
 }

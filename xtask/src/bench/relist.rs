@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
-
 use super::RelistArgs;
 use super::sample::Samples;
+use super::verdict::{self, Verdict};
 use super::worker::{Population, Role, Worker};
 
 /// Of all pods, how many change between two relists when some do.
@@ -34,15 +33,7 @@ pub(super) fn run(args: &RelistArgs) -> anyhow::Result<()> {
         }
     }
     println!();
-    let mut missed = 0;
-    for verdict in rows.iter().flat_map(Row::verdicts) {
-        println!("{} {}", if verdict.met { "PASS" } else { "FAIL" }, verdict.text);
-        missed += usize::from(!verdict.met);
-    }
-    if args.check && missed > 0 {
-        bail!("{missed} targets missed");
-    }
-    Ok(())
+    verdict::announce(rows.iter().flat_map(Row::verdicts), args.check)
 }
 
 fn measure(population: Population, rounds: usize) -> anyhow::Result<Row> {
@@ -85,11 +76,6 @@ struct Row {
     first: Duration,
 }
 
-struct Verdict {
-    met: bool,
-    text: String,
-}
-
 impl Row {
     const HEAD: &'static str = "\
         containers   pods        bare calls      whole relist  ratio      1 % changed   CPU bare  CPU whole  our share      first   peak RSS";
@@ -113,13 +99,9 @@ impl Row {
 
     fn verdicts(&self) -> Vec<Verdict> {
         let whole = milliseconds(self.whole.median().wall);
-        let at_most = |what: &str, is: f64, limit: f64| Verdict {
-            met: is <= limit,
-            text: format!(
-                "{what} of {} containers in {} pods: {is:.2}, at most {limit}",
-                self.containers(),
-                self.population.pods
-            ),
+        let at_most = |what: &str, is: f64, limit: f64| {
+            let pods = self.population.pods;
+            Verdict::at_most(&format!("{what} of {} containers in {pods} pods", self.containers()), is, limit)
         };
         match self.containers() {
             1000 => vec![at_most("whole relist in ms", whole, 12.0)],

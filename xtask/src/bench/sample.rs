@@ -59,7 +59,7 @@ impl Samples {
     }
 }
 
-fn quantile<T: Ord + Default + Copy>(values: impl Iterator<Item = T>, share: f64) -> T {
+pub(super) fn quantile<T: Ord + Default + Copy>(values: impl Iterator<Item = T>, share: f64) -> T {
     let mut values: Vec<T> = values.collect();
     values.sort_unstable();
     let last = values.len().saturating_sub(1);

@@ -80,7 +80,7 @@ impl History {
 
 /// Any length from none to longer than any period but the longest.
 fn pause(random: &mut fastrand::Rng) -> Duration {
-    let longest = [0, 10, 100, 1_500, 6_000, 30_000][random.usize(..6)];
+    let longest = [0, 10, 100, 100, 1_500, 1_500, 3_000, 30_000][random.usize(..8)];
     Duration::from_millis(random.u64(..=longest))
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How many histories each test plays, if nothing else is asked for.
-const HISTORIES: u64 = 500;
+const HISTORIES: u64 = 700;
 
 /// Plays histories with the seeds that are asked for, on all processors.
 fn play(history: impl Fn(u64) + Sync) {
