@@ -8,6 +8,7 @@ mod machine;
 mod packages;
 mod prepare;
 mod run;
+mod soak;
 mod sweep;
 mod test;
 
@@ -35,6 +36,9 @@ enum Command {
     /// Measure what things cost
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Play random histories for as long as you like
+    #[command(subcommand)]
+    Soak(soak::Soak),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         Command::Sweep => sweep::run(),
         Command::Critest(args) => critest::run(&args),
         Command::Bench(bench) => bench::run(&bench),
+        Command::Soak(soak) => soak::run(&soak),
     };
     let Err(error) = done else {
         return ExitCode::SUCCESS;

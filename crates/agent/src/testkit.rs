@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pleg::{Listing, Observe, ObserveError, Progress};
+use pleg::{Listing, NoAnnouncements, Observe, ObserveError, Progress, StreamError};
 use rubelet_cri::{labels, v1};
 use rubelet_model::{
     ContainerId, ContainerState, ContainerStatus, ListedContainer, ListedSandbox, PodRef, PodStatus, PodUid,
@@ -162,6 +162,12 @@ impl FakeRuntime {
 }
 
 impl Observe for FakeRuntime {
+    type Announcements = NoAnnouncements;
+
+    async fn announcements(&self) -> Result<NoAnnouncements, StreamError> {
+        Err(StreamError::Unsupported)
+    }
+
     async fn list(&self, _: &Progress) -> Result<Listing, ObserveError> {
         Ok(Listing { pods: self.pods(), unreadable: 0, epoch: 1 })
     }

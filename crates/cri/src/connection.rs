@@ -15,6 +15,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tower::Service;
 
@@ -40,7 +41,8 @@ pub(crate) struct Connection {
     answered: AtomicBool,
     /// What has been learned about the runtime's lists.
     pub(crate) learned: Learned,
-    _tasks: DropGuard,
+    tasks: Tasks,
+    _ends_with_us: DropGuard,
 }
 
 impl Connection {
@@ -49,8 +51,8 @@ impl Connection {
         let path = endpoint.path();
         let stream = UnixStream::connect(path).await.map_err(|error| ConnectError::dialling(error, path))?;
         let (stream, greeting) = Greeted::new(stream);
-        let tasks = Tasks(CancellationToken::new());
-        let guard = tasks.0.clone().drop_guard();
+        let tasks = Tasks::default();
+        let guard = tasks.end.clone().drop_guard();
         let shaken = http2::Builder::new(tasks.clone())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
@@ -84,7 +86,8 @@ impl Connection {
             sender,
             answered: AtomicBool::new(false),
             learned: Learned::default(),
-            _tasks: guard,
+            tasks,
+            _ends_with_us: guard,
         })
     }
 
@@ -96,6 +99,14 @@ impl Connection {
     /// Whether calls can still be made on it.
     pub(crate) fn is_open(&self) -> bool {
         !self.sender.is_closed()
+    }
+
+    /// Closes it, whatever is under way on it. When this returns, the peer can tell.
+    pub(crate) async fn close(&self) {
+        self.tasks.end.cancel();
+        self.tasks.running.close();
+        // They own the socket.
+        self.tasks.running.wait().await;
     }
 
     /// Whether any call got an answer on it, good or bad.
@@ -198,8 +209,11 @@ fn dialling_kind(error: io::ErrorKind, is_socket: Option<bool>) -> ErrorKind {
 }
 
 /// Spawns what HTTP/2 needs; all of it ends with the token.
-#[derive(Clone, Debug)]
-struct Tasks(CancellationToken);
+#[derive(Clone, Debug, Default)]
+struct Tasks {
+    end: CancellationToken,
+    running: TaskTracker,
+}
 
 impl<F> hyper::rt::Executor<F> for Tasks
 where
@@ -207,8 +221,8 @@ where
     F::Output: Send,
 {
     fn execute(&self, future: F) {
-        let token = self.0.clone();
-        tokio::spawn(async move { token.run_until_cancelled_owned(future).await });
+        let end = self.end.clone();
+        self.running.spawn(async move { end.run_until_cancelled_owned(future).await });
     }
 }
 

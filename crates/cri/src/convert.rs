@@ -15,10 +15,13 @@ use crate::lean::{container_state, sandbox_state};
 use crate::{labels, v1};
 
 /// The name of the field that makes an answer useless.
-pub(crate) type BadField = &'static str;
+pub type BadField = &'static str;
 
 /// Reads the status of a sandbox.
-pub(crate) fn sandbox_status(
+///
+/// # Errors
+/// If it is about nothing, or about something else.
+pub fn sandbox_status(
     id: &SandboxId,
     answer: v1::PodSandboxStatusResponse,
 ) -> Result<SandboxStatus, BadField> {
@@ -45,7 +48,10 @@ fn addresses(network: &v1::PodSandboxNetworkStatus) -> Vec<IpAddr> {
 }
 
 /// Reads the status of a container of `sandbox`.
-pub(crate) fn container_status(
+///
+/// # Errors
+/// If it is about nothing, or about something else.
+pub fn container_status(
     id: &ContainerId,
     sandbox: &SandboxId,
     answer: v1::ContainerStatusResponse,

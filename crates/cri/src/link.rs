@@ -52,6 +52,14 @@ impl Link {
         self.epoch.load(Ordering::Acquire)
     }
 
+    /// Closes the connection, if there is one.
+    pub(crate) async fn hang_up(&self) {
+        let current = self.state.lock().current.take();
+        if let Some(connection) = current {
+            connection.close().await;
+        }
+    }
+
     /// A connection that was alive a moment ago.
     ///
     /// Dropping the future while it connects gives the attempt up; the next in line then starts one of its own.

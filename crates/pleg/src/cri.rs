@@ -15,7 +15,7 @@ use rubelet_model::{
     ContainerStatus, ListedContainer, PodStatus, PodUid, RuntimePod, SandboxId, SandboxStatus,
 };
 
-pub use self::announced::CriAnnouncements;
+pub use self::announced::{CriAnnouncements, announcement};
 use self::known::Known;
 use self::texts::Texts;
 use crate::announce::StreamError;

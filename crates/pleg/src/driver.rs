@@ -49,7 +49,7 @@ impl<O: Observe> Driver<O> {
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         // Whatever ran before has left no call behind that could answer.
         self.shared.interrupted();
-        let _hints = self.shared.config.follow_events.then(|| self.follow_announcements());
+        let mut hints = self.follow_announcements();
         self.step(Input::Tick);
         loop {
             let tick = self.shared.next_tick();
@@ -60,24 +60,31 @@ impl<O: Observe> Driver<O> {
                 // Then time: answers that keep coming in must not put off the next list.
                 () = sleep_until(tick) => self.step(Input::Tick),
                 Some(answer) = self.calls.join_next_with_id() => {
+                    // What was announced before an answer came may be the only word on what the answer lacks.
+                    self.take_requests();
                     let input = self.answer(answer);
                     self.step(input);
                 }
-                () = self.shared.requests.arrived() => {
-                    for request in self.shared.requests.take() {
-                        self.step(request);
-                    }
-                }
+                () = self.shared.requests.arrived() => self.take_requests(),
             }
         }
         self.calls.shutdown().await;
+        hints.shutdown().await;
     }
 
-    /// The task that follows the announcements ends with what is returned.
+    /// The task that follows the announcements, if they are wanted, ends with what is returned.
     fn follow_announcements(&self) -> JoinSet<()> {
         let mut task = JoinSet::new();
-        task.spawn(hints::follow(self.observer.clone(), self.shared.clone()));
+        if self.shared.config.follow_events {
+            task.spawn(hints::follow(self.observer.clone(), self.shared.clone()));
+        }
         task
+    }
+
+    fn take_requests(&mut self) {
+        for request in self.shared.requests.take() {
+            self.step(request);
+        }
     }
 
     fn step(&mut self, input: Input) {

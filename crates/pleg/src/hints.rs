@@ -17,6 +17,9 @@ use crate::shared::{Reach, Shared};
 const SOON: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// When to ask a runtime without announcements again: somebody may have switched them on.
 const RARELY: Duration = Duration::from_secs(300);
+/// A stream that ends sooner than this, without a word, is one that is switched off. Runtimes end it in the answer to the
+/// call itself; one that was open for longer on a quiet node has merely ended.
+const AT_ONCE: Duration = Duration::from_secs(1);
 /// A stream that lasted for so long was a good one.
 const GOOD_AFTER: Duration = Duration::from_secs(30);
 
@@ -46,6 +49,7 @@ async fn read<O: Observe>(observer: &O, shared: &Shared) -> StreamError {
         Err(error) => return error,
     };
     shared.requests.stream_opened();
+    let opened = Instant::now();
     let mut is_first = true;
     loop {
         match stream.next().await {
@@ -54,7 +58,7 @@ async fn read<O: Observe>(observer: &O, shared: &Shared) -> StreamError {
                 is_first = false;
             }
             Some(Err(error)) => return error,
-            None if is_first => return StreamError::SwitchedOff,
+            None if is_first && opened.elapsed() < AT_ONCE => return StreamError::SwitchedOff,
             None => return StreamError::Ended,
         }
     }

@@ -35,8 +35,8 @@
 //!
 //! # What it guarantees
 //!
-//! - **One writer** (P1). Only lists and inspections change what is known. A [nudge](Handle::nudge) changes when
-//!   something is noticed, never what.
+//! - **One writer** (P1). Only lists and inspections change what is known. A [nudge](Handle::nudge), or an
+//!   [announcement](Announcement) of the runtime, changes when something is noticed, never what.
 //! - **A total table** (P2). Every pair of old and new state has a [row](diff::events); the same view twice tells nothing.
 //! - **Facts once, in order** (P3). `ContainerStarted`, `ContainerDied` and `ContainerRemoved` each follow a real change;
 //!   death comes before removal, nothing after it. Folding all events over the empty node gives what is there.
@@ -48,8 +48,13 @@
 //!   [named](Health::stuck_pods), with the call and its age.
 //! - **No event lost** (P8). A slow subscriber gets a pod's waiting events as one [`PodSync`](EventKind::PodSync) that says
 //!   how many it stands for.
+//! - **Short lives are told** (P9). What came and went between two looks is told if the runtime announced it, and an exit
+//!   code that was announced is not lost with its container.
 //! - **Not understood is not removed** (P10). A list that fails changes nothing, and after a reconnect removal needs two
 //!   lists that agree.
+//! - **A stream is followed for ever** (P11), and read without delay whatever else hangs.
+//! - **Lists are as rare as they may be** (P12): once a second, and up to once a minute while the runtime announces every
+//!   change.
 //!
 //! The properties are tested over random histories; `docs/pleg.md` in the repository tells how it differs from the
 //! kubelet's, and why.

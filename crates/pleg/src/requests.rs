@@ -87,6 +87,14 @@ impl Requests {
         self.arrived.notify_one();
     }
 
+    /// Forgets what has been heard of a stream that nobody follows any more.
+    pub(crate) fn forget_stream(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.streams.clear();
+        waiting.announced.clear();
+        waiting.heard = None;
+    }
+
     /// Waits until something is asked for or announced.
     pub(crate) async fn arrived(&self) {
         self.arrived.notified().await;

@@ -105,6 +105,7 @@ impl Shared {
     pub(crate) fn interrupted(&self) {
         let effects = self.step(Input::Interrupted);
         debug_assert!(effects.is_empty(), "an interrupted pleg asks for nothing");
+        self.requests.forget_stream();
     }
 
     /// Carries out an effect that needs no call.

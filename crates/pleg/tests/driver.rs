@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pleg::{
-    Call, Config, EventKind, Failure, Listing, Metrics, NoAnnouncements, Observe, ObserveError, Pleg,
-    PodEvent, Progress, Reach, StreamError, Subscription,
+    Announcement, Announcements, Call, Config, EventKind, Failure, LifeStep, Listing, Metrics, Observe,
+    ObserveError, Pleg, PodEvent, Progress, Reach, StreamError, Subscription,
 };
 use rubelet_model::{
     ContainerState, ContainerStatus, ListedContainer, PodRef, PodStatus, PodUid, RuntimePod, UnixNanos,
 };
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 /// A runtime with one container a pod.
@@ -29,6 +29,8 @@ struct Inner {
     list_hangs: watch::Sender<bool>,
     list_fails: Mutex<bool>,
     panics: Mutex<BTreeSet<String>>,
+    /// For whoever asks for announcements first; there are none without it.
+    stream: Mutex<Option<mpsc::UnboundedReceiver<Announcement>>>,
     /// How long an inspection takes.
     inspect_time: Mutex<Duration>,
     lists: AtomicUsize,
@@ -57,6 +59,13 @@ impl FakeRuntime {
         self.0.hung.send_modify(|hung| {
             hung.remove(pod);
         });
+    }
+
+    /// Has announcements from now on; returns where to make them.
+    fn announces(&self) -> mpsc::UnboundedSender<Announcement> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        *self.0.stream.lock() = Some(receiver);
+        sender
     }
 
     fn listing(&self, only: Option<&PodUid>) -> Listing {
@@ -98,10 +107,10 @@ impl Drop for Counted<'_> {
 }
 
 impl Observe for FakeRuntime {
-    type Announcements = NoAnnouncements;
+    type Announcements = FakeStream;
 
-    async fn announcements(&self) -> Result<NoAnnouncements, StreamError> {
-        Err(StreamError::Unsupported)
+    async fn announcements(&self) -> Result<FakeStream, StreamError> {
+        self.0.stream.lock().take().map(FakeStream).ok_or(StreamError::Unsupported)
     }
 
     async fn list(&self, progress: &Progress) -> Result<Listing, ObserveError> {
@@ -162,6 +171,27 @@ impl Observe for FakeRuntime {
     }
 }
 
+/// The announcement that the container of a pod has ended.
+fn stopped_of(pod: &str) -> Announcement {
+    Announcement {
+        id: format!("{pod}-c").into(),
+        step: LifeStep::Stopped,
+        pod: Some(PodRef::new(pod, "ns", pod)),
+        subject: None,
+        exit: None,
+        exited_at: None,
+        announced_at: None,
+    }
+}
+
+struct FakeStream(mpsc::UnboundedReceiver<Announcement>);
+
+impl Announcements for FakeStream {
+    async fn next(&mut self) -> Option<Result<Announcement, StreamError>> {
+        self.0.recv().await.map(Ok)
+    }
+}
+
 fn start(runtime: &FakeRuntime) -> Pleg<FakeRuntime> {
     let mut pleg = Pleg::new(runtime.clone(), Config::default(), Metrics::default());
     pleg.start();
@@ -189,6 +219,74 @@ async fn the_first_list_comes_at_once_and_the_next_one_period_after_its_end() {
     assert_eq!(died.exit.as_ref().map(|exit| exit.code), Some(42));
     let elapsed = started.elapsed();
     assert!(elapsed <= Duration::from_millis(1_001), "{elapsed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_hundred_pods_that_change_at_once_are_told_within_two_seconds() {
+    let runtime = FakeRuntime::default();
+    let names: Vec<String> = (0..500).map(|number| format!("pod-{number:03}")).collect();
+    for name in &names {
+        runtime.set(name, ContainerState::Running);
+    }
+    let stream = runtime.announces();
+    let pleg = start(&runtime);
+    let mut events = pleg.handle().subscribe();
+    for _ in 0..500 {
+        next(&mut events).await;
+    }
+    // Lists have become rare.
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    *runtime.0.inspect_time.lock() = Duration::from_millis(50);
+    runtime.0.most_inspecting.store(0, Ordering::Relaxed);
+    let lists = runtime.0.lists.load(Ordering::Relaxed);
+
+    let changed = Instant::now();
+    for name in &names {
+        runtime.set(name, ContainerState::Exited);
+        stream.send(stopped_of(name)).expect("it listens");
+    }
+    for _ in 0..500 {
+        assert_eq!(next(&mut events).await.kind, EventKind::ContainerDied);
+    }
+    let took = changed.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let most = runtime.0.most_inspecting.load(Ordering::Relaxed);
+    assert!(most <= Config::default().inspect_limit, "{most} at a time");
+    let lists = runtime.0.lists.load(Ordering::Relaxed) - lists;
+    assert!(lists <= 3, "so many pods are listed together, not {lists} times");
+}
+
+/// On a quiet node, a stream may end before it has said anything. That does not mean that there is none.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_without_a_word_after_a_while_is_opened_again_soon() {
+    let runtime = FakeRuntime::default();
+    runtime.set("a", ContainerState::Running);
+    let first = runtime.announces();
+    let pleg = start(&runtime);
+    let mut events = pleg.handle().subscribe();
+    next(&mut events).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let second = runtime.announces();
+    drop(first);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(runtime.0.stream.lock().is_none(), "somebody follows the second one");
+    // Lists have become rare again.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    runtime.set("a", ContainerState::Exited);
+    let stopped = Instant::now();
+    second.send(stopped_of("a")).expect("it listens");
+    assert_eq!(next(&mut events).await.trigger, pleg::Trigger::Event);
+    assert_eq!(stopped.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_ends_the_stream_too() {
+    let runtime = FakeRuntime::default();
+    let stream = runtime.announces();
+    let mut pleg = start(&runtime);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    pleg.stop().await;
+    assert!(stream.is_closed(), "nobody reads it any more");
 }
 
 #[tokio::test(start_paused = true)]
@@ -475,7 +573,10 @@ async fn numbers_grow_while_a_call_hangs() {
     let scrape = || {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
-        let line = text.lines().find_map(|line| line.strip_prefix("pleg_list_in_flight_seconds ")).map(str::to_owned);
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("pleg_list_in_flight_seconds "))
+            .map(str::to_owned);
         line.expect("it is there").parse::<f64>().expect("a number")
     };
     tokio::time::sleep(Duration::from_secs(10)).await;

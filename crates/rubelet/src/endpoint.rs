@@ -29,10 +29,22 @@ const ENVIRONMENT: &str = "CONTAINER_RUNTIME_ENDPOINT";
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) client: RuntimeClient,
-    /// Its name and version, as it calls itself.
-    pub(crate) runtime: String,
+    pub(crate) runtime: Runtime,
     /// Whether nobody told us where to look.
     pub(crate) was_searched: bool,
+}
+
+/// What a runtime calls itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Runtime {
+    pub(crate) name: String,
+    pub(crate) version: String,
+}
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
 }
 
 /// No runtime answers.
@@ -109,6 +121,6 @@ impl RuntimeArgs {
 async fn greet(endpoint: Endpoint, was_searched: bool) -> Result<Found, Error> {
     let client = RuntimeClient::new(endpoint, Options::default(), Metrics::default());
     let version = client.version().await?;
-    let runtime = format!("{} {}", version.runtime_name, version.runtime_version);
+    let runtime = Runtime { name: version.runtime_name, version: version.runtime_version };
     Ok(Found { client, runtime, was_searched })
 }

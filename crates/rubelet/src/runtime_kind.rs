@@ -1,4 +1,6 @@
-//! What is known of a runtime from its name and version.
+//! What is known of a runtime from its name and version: nothing in the protocol tells.
+
+use crate::endpoint::Runtime;
 
 /// The runtimes whose habits differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,12 +11,11 @@ pub(crate) enum RuntimeKind {
 }
 
 impl RuntimeKind {
-    /// By what it calls itself, name and version.
-    pub(crate) fn of(runtime: &str) -> Self {
-        let Some((name, version)) = runtime.split_once(' ') else { return Self::Other };
-        let mut numbers = version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());
+    /// By what it calls itself.
+    pub(crate) fn of(runtime: &Runtime) -> Self {
+        let mut numbers = runtime.version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());
         let mut number = || numbers.next().and_then(|number| number.parse().ok());
-        match (name, number(), number()) {
+        match (runtime.name.as_str(), number(), number()) {
             ("containerd", Some(major), Some(minor)) => Self::Containerd { major, minor },
             ("cri-o", Some(major), Some(minor)) => Self::CriO { major, minor },
             _ => Self::Other,
@@ -38,19 +39,21 @@ mod tests {
 
     #[test]
     fn runtimes_are_known_by_what_they_call_themselves() {
-        for (runtime, kind) in [
-            ("containerd v1.7.34", RuntimeKind::Containerd { major: 1, minor: 7 }),
-            ("containerd 2.3.4+unknown", RuntimeKind::Containerd { major: 2, minor: 3 }),
-            ("containerd 1.6.39~ds1", RuntimeKind::Containerd { major: 1, minor: 6 }),
-            ("cri-o 1.27.0", RuntimeKind::CriO { major: 1, minor: 27 }),
-            ("rubelet 0.1.0", RuntimeKind::Other),
-            ("containerd", RuntimeKind::Other),
-            ("containerd unknown", RuntimeKind::Other),
+        let of = |name: &str, version: &str| {
+            RuntimeKind::of(&Runtime { name: name.to_owned(), version: version.to_owned() })
+        };
+        for (name, version, kind) in [
+            ("containerd", "v1.7.34", RuntimeKind::Containerd { major: 1, minor: 7 }),
+            ("containerd", "2.3.4+unknown", RuntimeKind::Containerd { major: 2, minor: 3 }),
+            ("containerd", "1.6.39~ds1", RuntimeKind::Containerd { major: 1, minor: 6 }),
+            ("cri-o", "1.27.0", RuntimeKind::CriO { major: 1, minor: 27 }),
+            ("rubelet", "0.1.0", RuntimeKind::Other),
+            ("containerd", "", RuntimeKind::Other),
+            ("containerd", "unknown", RuntimeKind::Other),
         ] {
-            assert_eq!(RuntimeKind::of(runtime), kind, "{runtime}");
+            assert_eq!(of(name, version), kind, "{name} {version}");
         }
-        assert!(RuntimeKind::of("containerd v1.7.1").hands_each_event_to_one_reader());
-        assert!(!RuntimeKind::of("containerd v2.0.0").hands_each_event_to_one_reader());
-        assert!(RuntimeKind::of("containerd v2.0.0").waits_for_slow_readers());
+        assert!(of("containerd", "v2.0.0").waits_for_slow_readers());
+        assert!(!of("containerd", "v1.7.0").waits_for_slow_readers());
     }
 }

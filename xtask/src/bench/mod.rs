@@ -9,6 +9,8 @@ mod agent;
 #[cfg(feature = "bench")]
 mod bare;
 #[cfg(feature = "bench")]
+mod events;
+#[cfg(feature = "bench")]
 mod node;
 #[cfg(feature = "bench")]
 mod relist;
@@ -30,6 +32,8 @@ use clap::{Args, Subcommand};
 pub(crate) enum Bench {
     /// A full relist of the PLEG over a socket, next to its two list calls alone
     Relist(RelistArgs),
+    /// How soon an end is heard of with the runtime's event stream and without, and what waiting costs; on real runtimes
+    Events(EventsArgs),
     /// The embedded runtime: how fast a container starts, next to containerd; what idle pods cost
     Runtime(RuntimeArgs),
     #[cfg(feature = "bench")]
@@ -66,9 +70,26 @@ pub(crate) struct RuntimeArgs {
     check: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct EventsArgs {
+    /// How many containers end on each runtime
+    #[arg(long, default_value_t = 200)]
+    samples: usize,
+    /// How many idle pods there are
+    #[arg(long, default_value_t = 100)]
+    pods: usize,
+    /// For how many seconds each way of waiting is measured
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Fail if a target is missed
+    #[arg(long)]
+    check: bool,
+}
+
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
     match bench {
         Bench::Relist(args) => args.run(),
+        Bench::Events(args) => args.run(),
         Bench::Runtime(args) => args.run(),
         #[cfg(feature = "bench")]
         Bench::Worker(args) => worker::run(args),
@@ -97,6 +118,21 @@ impl RuntimeArgs {
         let mut cargo = again("runtime");
         cargo.args(["--rounds", &self.rounds.to_string(), "--pods", &self.pods.to_string()]);
         cargo.args(["--idle-seconds", &self.idle_seconds.to_string()]);
+        crate::run::run(cargo.args(self.check.then_some("--check")))
+    }
+}
+
+impl EventsArgs {
+    fn run(&self) -> anyhow::Result<()> {
+        #[cfg(feature = "bench")]
+        if !cfg!(debug_assertions) {
+            return events::run(self);
+        }
+        let mut rubelet = Command::new(env!("CARGO"));
+        crate::run::run(rubelet.args(["build", "--quiet", "--release", "--package", "rubelet"]))?;
+        let mut cargo = again("events");
+        cargo.args(["--samples", &self.samples.to_string(), "--pods", &self.pods.to_string()]);
+        cargo.args(["--seconds", &self.seconds.to_string()]);
         crate::run::run(cargo.args(self.check.then_some("--check")))
     }
 }

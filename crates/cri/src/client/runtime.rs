@@ -51,6 +51,13 @@ impl RuntimeClient {
         self.0.link().epoch()
     }
 
+    /// Closes the connection. Whatever is under way on it, in this client and its clones, fails; the next call connects
+    /// again. When this returns, the runtime can tell that nobody listens any more: of use to a process that is
+    /// about to stand still, since a runtime may stand still with those who read its events.
+    pub async fn hang_up(&self) {
+        self.0.link().hang_up().await;
+    }
+
     /// What runtime it is. The first thing to ask: if what answers is not a CRI v1 runtime, the error says what it is
     /// instead.
     pub async fn version(&self) -> Result<v1::VersionResponse, Error> {

@@ -56,6 +56,24 @@ async fn opening_does_not_wait_for_a_runtime_that_has_nothing_to_tell_yet() {
 }
 
 #[tokio::test]
+async fn hanging_up_ends_the_stream_and_the_next_call_connects_again() {
+    let place = Place::new();
+    let (_server, sender) = live(&place).await;
+    let client = place.client();
+    let mut events = client.get_container_events().await.unwrap();
+    sender.send(event("a").encode_to_vec()).await.unwrap();
+    events.next().await.unwrap().unwrap();
+
+    client.hang_up().await;
+    client.hang_up().await;
+    // The runtime notices although the stream is still held, and not read.
+    sender.closed().await;
+    assert!(events.next().await.unwrap().is_err());
+    client.list_containers(&ListFilter::All).await.unwrap();
+    assert_eq!(client.epoch(), 2);
+}
+
+#[tokio::test]
 async fn a_stream_outlives_its_client() {
     let place = Place::new();
     let (_server, sender) = live(&place).await;

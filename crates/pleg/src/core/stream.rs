@@ -27,7 +27,8 @@ use crate::stream_facts::StreamFacts;
 
 /// How long a change may be known before its announcement comes.
 const GRACE: Duration = Duration::from_secs(2);
-/// When to look again for what was announced and is not there, each time after the look before.
+/// When to look again for what was announced and is not there, each time after the look before. After that, as often as
+/// all pods would be listed without announcements: some things take their time to go.
 const LOOK_AGAIN: [Duration; 3] =
     [Duration::from_millis(25), Duration::from_millis(150), Duration::from_millis(750)];
 /// How long what was announced is remembered, if nothing comes of it.
@@ -231,18 +232,17 @@ impl Core {
             match newest {
                 // It is as announced. Once that is committed, it is forgotten.
                 Some(step) if step >= thing.steps.last() => {}
-                Some(_) => match LOOK_AGAIN.get(thing.tries) {
-                    Some(pause) => {
-                        thing.tries += 1;
-                        if let Some(pod) = &thing.pod {
-                            let uid = pod.uid.clone();
-                            self.agenda.look(uid, now.stamp.plus(*pause));
-                        }
+                Some(_) if thing.heard.plus(MEMORY) <= now.stamp => {
+                    self.announced.things.remove(&id);
+                }
+                Some(_) => {
+                    let pause = LOOK_AGAIN.get(thing.tries).copied().unwrap_or(self.period.shortest());
+                    thing.tries += 1;
+                    if let Some(pod) = &thing.pod {
+                        let uid = pod.uid.clone();
+                        self.agenda.look(uid, now.stamp.plus(pause));
                     }
-                    None => {
-                        self.announced.things.remove(&id);
-                    }
-                },
+                }
                 // Its end is about to be told, as of something that was known.
                 None if will_be_told => {}
                 None if !proves_absence => {}

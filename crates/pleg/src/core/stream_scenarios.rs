@@ -99,6 +99,28 @@ fn what_was_announced_and_is_not_there_yet_is_looked_for_again() {
     assert_eq!(pleg.take_told(), [told(Died, "A", "c1"), told(Removed, "A", "c1")]);
 }
 
+/// Lists may be a minute apart, and nobody should wait that long for what takes a few seconds to go.
+#[test]
+fn what_takes_its_time_is_looked_for_every_second_and_counts_as_announced() {
+    let mut pleg = listening();
+    for _ in 0..4 {
+        pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    }
+    announce(&mut pleg, [announcement("A", "c1", Stopped), announcement("A", "c1", Deleted)]);
+    for look in 0..20 {
+        assert_eq!(pleg.looking_at(), [PodUid::from("A")], "look {look}");
+        pleg.answer_look("A", Some(pod("A", &[("c1", Exited)])));
+        pleg.answer_inspections();
+        pleg.pass(Duration::from_secs(1));
+        pleg.tick();
+    }
+    pleg.answer_look("A", None);
+    assert_eq!(pleg.take_told(), [told(Died, "A", "c1"), told(Removed, "A", "c1")]);
+    pleg.pass(Duration::from_secs(5));
+    pleg.tick();
+    assert_eq!(unannounced(&pleg), 0);
+}
+
 #[test]
 fn what_was_gone_before_anybody_looked_is_told_with_its_exit_code() {
     let mut pleg = listening();

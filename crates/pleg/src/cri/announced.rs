@@ -33,8 +33,9 @@ pub(super) fn stream_error(error: &Error) -> StreamError {
     }
 }
 
-/// What an event says. Anything in it may be missing but the id: it is a hint all the same.
-fn announcement(event: v1::ContainerEventResponse) -> Option<Announcement> {
+/// What an event says. Anything in it may be missing but the id and the type: it is a hint all the same.
+#[must_use]
+pub fn announcement(event: v1::ContainerEventResponse) -> Option<Announcement> {
     if event.container_id.is_empty() {
         return None;
     }

@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::doctor::{Events, Severity, diagnose, examine, json, text};
+use crate::doctor::{Severity, diagnose, examine, json, text};
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
-use crate::watch::{Format, told_to_end};
+use crate::watch::{Events, Format, told_to_end};
 
 /// The arguments of `rubelet doctor`.
 #[derive(Debug, clap::Args)]

@@ -10,7 +10,7 @@ use pleg::{Config, Metrics, Pleg, Subscription};
 
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
-use crate::watch::told_to_end;
+use crate::watch::{Events, told_to_end};
 
 /// The arguments of `rubelet record`.
 #[derive(Debug, clap::Args)]
@@ -25,6 +25,10 @@ pub(super) struct Args {
     /// The file to make; it must not be there yet
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
+
+    /// Whether to follow the runtime's event stream
+    #[arg(long, value_enum, default_value_t = Events::Auto)]
+    events: Events,
 
     /// How long to record, as in 60s or 5m [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = crate::span::parse)]
@@ -50,7 +54,9 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
     let about = format!("{} at {}", found.runtime, found.client.endpoint());
     let system = |error: pleg::record::RecordError| (Failure::System, error.to_string());
     let recorder = Recorder::to_file(&args.output, &about).map_err(system)?;
-    let mut pleg = Pleg::new(CriObserver::new(found.client), Config::default(), Metrics::default());
+    let mut config = Config::default();
+    config.follow_events = args.events.are_followed_on(&found.runtime);
+    let mut pleg = Pleg::new(CriObserver::new(found.client), config, Metrics::default());
     pleg.record(Some(recorder));
     let mut events = pleg.handle().subscribe();
     pleg.start();

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
-use crate::watch::{Filter, Format, KindFilter, Watch, told_to_end};
+use crate::watch::{Events, Filter, Format, KindFilter, Watch, told_to_end};
 
 /// The arguments of `rubelet watch`.
 #[derive(Debug, clap::Args)]
@@ -26,6 +26,10 @@ pub(super) struct Args {
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', ignore_case = true)]
     kinds: Vec<KindFilter>,
 
+    /// Whether to follow the runtime's event stream: with it, changes are seen at once, not once a second
+    #[arg(long, value_enum, default_value_t = Events::Auto)]
+    events: Events,
+
     /// Lines for people, or one JSON object a line
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -43,7 +47,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
             () = told_to_end() => return Ok(()),
             found = args.runtime.find() => found.map_err(|error| (error.failure(), error.to_string()))?,
         };
-        let watched = Watch::new(found, filter, args.output).run().await;
+        let watched = Watch::new(found, args.events, filter, args.output).run().await;
         watched.map_err(|error| (Failure::System, format!("cannot print: {error}")))
     });
     // A printer that is stuck in a pipe that nobody reads must not keep us from ending.

@@ -17,20 +17,12 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::endpoint::{Found, NotFound};
 use crate::runtime_kind::RuntimeKind;
+use crate::watch::Events;
 
 pub(crate) use diagnose::{Finding, Severity, diagnose};
 pub(crate) use facts::Facts;
 use facts::{Clocks, Condition, Lists};
 pub(crate) use render::{json, text};
-
-/// Whether to follow the runtime's events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Events {
-    /// Unless that would take them away from others
-    Auto,
-    On,
-    Off,
-}
 
 /// Gathers what can be known of a runtime within `time`.
 pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, events: Events) -> Facts {
@@ -40,11 +32,7 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
     };
     let end = Instant::now() + time;
     let kind = RuntimeKind::of(&found.runtime);
-    let follow_events = match events {
-        Events::Auto => !kind.hands_each_event_to_one_reader(),
-        Events::On => true,
-        Events::Off => false,
-    };
+    let follow_events = events.are_followed_on(&found.runtime);
     let clocks = Clocks::read();
     let mut config = Config::default();
     config.follow_events = follow_events;
@@ -60,7 +48,7 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
     pleg.stop().await;
     Facts {
         unreachable: None,
-        runtime: found.runtime,
+        runtime: found.runtime.to_string(),
         endpoint: found.client.endpoint().to_string(),
         kind,
         conditions,

@@ -25,7 +25,7 @@ fn well() -> Facts {
     Facts {
         runtime: "containerd v2.3.4".to_owned(),
         endpoint: "unix:///run/containerd/containerd.sock".to_owned(),
-        kind: RuntimeKind::of("containerd v2.3.4"),
+        kind: RuntimeKind::Containerd { major: 2, minor: 3 },
         lists: Some(Lists {
             took: Duration::from_millis(12),
             sandboxes: 20,
@@ -150,7 +150,7 @@ fn events_that_are_switched_off() {
 fn events_that_are_stolen() {
     insta::assert_snapshot!(words(|facts| {
         facts.runtime = "containerd v1.7.34".to_owned();
-        facts.kind = RuntimeKind::of(&facts.runtime);
+        facts.kind = RuntimeKind::Containerd { major: 1, minor: 7 };
         facts.stream.as_mut().expect("there is one").unannounced = 7;
     }));
 }
@@ -159,7 +159,7 @@ fn events_that_are_stolen() {
 fn events_that_would_be_stolen_by_us() {
     insta::assert_snapshot!(words(|facts| {
         facts.runtime = "containerd v1.7.34".to_owned();
-        facts.kind = RuntimeKind::of(&facts.runtime);
+        facts.kind = RuntimeKind::Containerd { major: 1, minor: 7 };
         facts.stream = None;
     }));
 }

@@ -10,7 +10,9 @@ use super::{Item, Note};
 /// The line for an item.
 pub(super) fn line(item: &Item<'_>) -> String {
     let object = match item {
-        Item::Watching { runtime, endpoint, .. } => Object::Watching { runtime, endpoint },
+        Item::Watching { runtime, endpoint, .. } => {
+            Object::Watching { runtime: runtime.to_string(), endpoint }
+        }
         Item::Pod(status) => Object::Pod(pod(status)),
         Item::Event(event) => Object::Event(self::event(event)),
         Item::Note { note, at } => Object::from_note(note, rfc3339(*at)),
@@ -22,11 +24,19 @@ pub(super) fn line(item: &Item<'_>) -> String {
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum Object<'a> {
     Watching {
-        runtime: &'a str,
+        runtime: String,
         endpoint: &'a str,
     },
     Pod(Pod<'a>),
     Event(Event<'a>),
+    EventsLeftAlone {
+        time: Option<String>,
+        runtime: String,
+    },
+    StoodStill {
+        time: Option<String>,
+        after_seconds: f64,
+    },
     RuntimeLost {
         time: Option<String>,
         reason: &'a str,
@@ -76,6 +86,8 @@ struct Stuck<'a> {
 impl<'a> Object<'a> {
     fn from_note(note: &'a Note, time: Option<String>) -> Self {
         match note {
+            Note::EventsLeftAlone { runtime } => Self::EventsLeftAlone { time, runtime: runtime.to_string() },
+            Note::StoodStill(after) => Self::StoodStill { time, after_seconds: after.as_secs_f64() },
             Note::RuntimeLost { reason } => Self::RuntimeLost { time, reason },
             Note::RuntimeBack { after } => {
                 Self::RuntimeBack { time, after_seconds: Some(after.as_secs_f64()) }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use pleg::{EventKind, GoDuration, PodEvent, Subject};
+use pleg::{EventKind, GoDuration, PodEvent, Subject, Trigger};
 use rubelet_model::{ContainerState, ContainerStatus, PodStatus, SandboxState, UnixNanos};
 
 use super::{Item, Note};
@@ -21,7 +21,7 @@ pub(super) fn line(item: &Item<'_>) -> String {
     match item {
         Item::Watching { runtime, endpoint, was_searched } => {
             let how = if *was_searched { " (found)" } else { "" };
-            format!("{DIM}watching {} at {endpoint}{how}{DIM:#}", clean(runtime))
+            format!("{DIM}watching {} at {endpoint}{how}{DIM:#}", clean(&runtime.to_string()))
         }
         Item::Pod(status) => pod(status),
         Item::Event(event) => self::event(event, &TimeZone::system()),
@@ -80,9 +80,14 @@ fn event(event: &PodEvent, zone: &TimeZone) -> String {
         Some(Subject::Sandbox { .. }) => "(sandbox)".to_owned(),
         None => "-".to_owned(),
     };
+    let trigger = match event.trigger {
+        Trigger::Relist => "relist",
+        Trigger::Nudge => "nudge",
+        Trigger::Event => "event",
+    };
     let has_more = event.exit.is_some() || event.merged > 1;
     let mut line = format!(
-        "{DIM}{}{DIM:#}  {BOLD}{:<24}{BOLD:#}  {subject:<12}  {style}{:<width$}{style:#}",
+        "{DIM}{} {trigger:<6}{DIM:#}  {BOLD}{:<24}{BOLD:#}  {subject:<12}  {style}{:<width$}{style:#}",
         time(event.seen_at, zone),
         clean(&event.pod.to_string()),
         event.kind,
@@ -99,6 +104,15 @@ fn event(event: &PodEvent, zone: &TimeZone) -> String {
 
 fn note(note: &Note) -> String {
     match note {
+        Note::EventsLeftAlone { runtime } => format!(
+            "{YELLOW}{} hands each event to one reader only, so they are left to the kubelet and changes are seen once a \
+             second; if nothing else reads them, use --events on{YELLOW:#}",
+            clean(&runtime.to_string())
+        ),
+        Note::StoodStill(after) => format!(
+            "{GREEN}going on after {}; what happened meanwhile comes now{GREEN:#}",
+            GoDuration(rounded(*after))
+        ),
         Note::RuntimeLost { reason } => {
             format!("{YELLOW}the runtime does not answer: {}; waiting for it{YELLOW:#}", clean(reason))
         }
@@ -157,10 +171,11 @@ mod tests {
     use std::time::Duration;
 
     use anstream::adapter::strip_str;
-    use pleg::{Exit, StuckPod, Trigger};
+    use pleg::{Exit, StuckPod};
     use rubelet_model::PodRef;
 
     use super::*;
+    use crate::endpoint::Runtime;
 
     fn plain(line: &str) -> String {
         strip_str(line).to_string()
@@ -188,7 +203,7 @@ mod tests {
         }
         assert_eq!(
             line(&died(137, "OOMKilled")),
-            "22:13:20.123  default/web-0             nginx         ContainerDied     exit 137 OOMKilled"
+            "22:13:20.123 relist  default/web-0             nginx         ContainerDied     exit 137 OOMKilled"
         );
         let started = PodEvent {
             kind: EventKind::ContainerStarted,
@@ -196,12 +211,15 @@ mod tests {
             subject: Some(Subject::Sandbox { id: "s".into(), attempt: 0 }),
             ..died(0, "")
         };
-        assert_eq!(line(&started), "22:13:20.123  default/web-0             (sandbox)     ContainerStarted");
+        assert_eq!(
+            line(&started),
+            "22:13:20.123 relist  default/web-0             (sandbox)     ContainerStarted"
+        );
         let merged =
             PodEvent { kind: EventKind::PodSync, exit: None, subject: None, merged: 12, ..died(0, "") };
         assert_eq!(
             line(&merged),
-            "22:13:20.123  default/web-0             -             PodSync           (stands for 12 events)"
+            "22:13:20.123 relist  default/web-0             -             PodSync           (stands for 12 events)"
         );
     }
 
@@ -226,6 +244,17 @@ mod tests {
             (
                 Note::RuntimeLost { reason: "nobody listens on /run/x.sock".into() },
                 "the runtime does not answer: nobody listens on /run/x.sock; waiting for it",
+            ),
+            (
+                Note::EventsLeftAlone {
+                    runtime: Runtime { name: "containerd".to_owned(), version: "v1.7.34".to_owned() },
+                },
+                "containerd v1.7.34 hands each event to one reader only, so they are left to the kubelet and changes \
+                 are seen once a second; if nothing else reads them, use --events on",
+            ),
+            (
+                Note::StoodStill(Duration::from_secs(7)),
+                "going on after 7s; what happened meanwhile comes now",
             ),
             (Note::RuntimeBack { after: Duration::from_micros(3_200_999) }, "the runtime is back after 3.2s"),
             (Note::PodStuck(stuck), "pod default/web-0 not inspected for 10s"),

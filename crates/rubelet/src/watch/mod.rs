@@ -1,12 +1,15 @@
 //! Follows a runtime and prints what happens to its pods. It only reads.
 //!
 //! Printing happens on a thread of its own. When nobody takes the output, the printer waits, this loop waits for
-//! the printer, and the PLEG goes on: events of one pod that pile up are merged into one, and none is lost.
+//! the printer, and the PLEG goes on: events of one pod that pile up are merged into one, and none is lost. Above
+//! all the runtime's event stream is read on: a reader that stands still can make a runtime stand still.
 
 mod filter;
+mod follow;
 mod json;
 mod lines;
 mod printer;
+mod standstill;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,13 +20,14 @@ use pleg::cri::CriObserver;
 use pleg::{CallReport, Config, Handle, Metrics, Pleg, PodEvent, Reach, StuckPod, Subscription};
 use rubelet_model::{PodStatus, PodUid, UnixNanos};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
+use tokio::sync::watch::{self, Receiver};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 pub(crate) use filter::{Filter, KindFilter};
+pub(crate) use follow::Events;
 use printer::{Printer, Stopped};
 
-use crate::endpoint::Found;
+use crate::endpoint::{Found, Runtime};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -39,7 +43,7 @@ pub(crate) enum Format {
 enum Item<'a> {
     /// The runtime that is watched.
     Watching {
-        runtime: &'a str,
+        runtime: &'a Runtime,
         endpoint: String,
         was_searched: bool,
     },
@@ -55,6 +59,12 @@ enum Item<'a> {
 /// What an operator should know besides the events.
 #[derive(Debug)]
 enum Note {
+    /// Somebody else may need the events of this runtime.
+    EventsLeftAlone {
+        runtime: Runtime,
+    },
+    /// This process was stopped for so long, and goes on.
+    StoodStill(Duration),
     RuntimeLost {
         reason: String,
     },
@@ -81,13 +91,14 @@ const LIST_HANGS_AFTER: Duration = Duration::from_secs(3);
 /// A watch on one runtime.
 pub(crate) struct Watch {
     found: Found,
+    events: Events,
     filter: Filter,
     format: Format,
 }
 
 impl Watch {
-    pub(crate) fn new(found: Found, filter: Filter, format: Format) -> Self {
-        Self { found, filter, format }
+    pub(crate) fn new(found: Found, events: Events, filter: Filter, format: Format) -> Self {
+        Self { found, events, filter, format }
     }
 
     /// Watches until told to end, or until nobody reads what is printed.
@@ -96,21 +107,27 @@ impl Watch {
     ///
     /// If what is to be printed cannot be, for another reason.
     pub(crate) async fn run(self) -> io::Result<()> {
-        let endpoint = self.found.client.endpoint().to_string();
-        let mut pleg =
-            Pleg::new(CriObserver::new(self.found.client.clone()), Config::default(), Metrics::default());
+        let Found { client, runtime, was_searched } = self.found;
+        let mut config = Config::default();
+        config.follow_events = self.events.are_followed_on(&runtime);
+        let are_left_alone = self.events == Events::Auto && !config.follow_events;
+        let mut pleg = Pleg::new(CriObserver::new(client.clone()), config, Metrics::default());
         let handle = pleg.handle();
+        let events = handle.subscribe();
+        pleg.start();
+        let (continued, stood_still) = watch::channel(None);
         let mut screen = Screen { printer: Printer::start(), format: self.format, filter: self.filter };
         let following = async {
-            let runtime = &self.found.runtime;
-            let was_searched = self.found.was_searched;
-            screen.show(&Item::Watching { runtime, endpoint, was_searched }).await?;
-            let events = handle.subscribe();
-            pleg.start();
-            Following::new(&handle, events).run(&mut screen).await
+            let endpoint = client.endpoint().to_string();
+            screen.show(&Item::Watching { runtime: &runtime, endpoint, was_searched }).await?;
+            if are_left_alone {
+                screen.note(&Note::EventsLeftAlone { runtime: runtime.clone() }).await?;
+            }
+            Following::new(&handle, events, stood_still).run(&mut screen).await
         };
         tokio::select! {
             () = told_to_end() => {}
+            never = standstill::whenever_asked(&mut pleg, &client, &continued) => match never {},
             ended = following => {
                 let Err(Stopped) = ended;
             }
@@ -158,7 +175,9 @@ impl Screen {
             Item::Note { note: Note::PodUnstuck { pod, .. }, .. } => self.filter.shows_pod(pod),
             Item::Note {
                 note:
-                    Note::RuntimeLost { .. }
+                    Note::EventsLeftAlone { .. }
+                    | Note::StoodStill(_)
+                    | Note::RuntimeLost { .. }
                     | Note::RuntimeBack { .. }
                     | Note::Reconnected
                     | Note::ListHangs(_)
@@ -186,12 +205,21 @@ impl Screen {
     }
 }
 
+/// When to look whether a call hangs. Nothing is made up for after a standstill.
+fn look_after_calls() -> Interval {
+    let mut interval = tokio::time::interval(LIST_HANGS_AFTER);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
 /// The state of a watch under way.
 struct Following<'a> {
     handle: &'a Handle,
     events: Subscription,
     reach: Receiver<Reach>,
     relists: Receiver<Option<pleg::Stamp>>,
+    /// For how long the process stood still last, if it ever did.
+    stood_still: Receiver<Option<Duration>>,
     epoch: Option<u64>,
     lost_since: Option<Instant>,
     stuck: BTreeMap<PodUid, StuckPod>,
@@ -200,12 +228,13 @@ struct Following<'a> {
 }
 
 impl<'a> Following<'a> {
-    fn new(handle: &'a Handle, events: Subscription) -> Self {
+    fn new(handle: &'a Handle, events: Subscription, stood_still: Receiver<Option<Duration>>) -> Self {
         Self {
             handle,
             events,
             reach: handle.reach(),
             relists: handle.relists(),
+            stood_still,
             epoch: None,
             lost_since: None,
             stuck: BTreeMap::new(),
@@ -216,11 +245,12 @@ impl<'a> Following<'a> {
     /// Never ends by itself.
     async fn run(mut self, screen: &mut Screen) -> Result<std::convert::Infallible, Stopped> {
         self.show_what_is_there(screen).await?;
-        let mut look_after_calls = tokio::time::interval(LIST_HANGS_AFTER);
+        let mut look_after_calls = look_after_calls();
         loop {
             tokio::select! {
                 biased;
-                // Rare things first: events may come without end.
+                // Rare things first: events may come without end. And first of all what explains the others.
+                Ok(()) = self.stood_still.changed() => self.note_standstill(screen).await?,
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
                 Ok(()) = self.relists.changed() => self.note_calls(screen).await?,
                 _ = look_after_calls.tick() => self.note_calls(screen).await?,
@@ -232,7 +262,7 @@ impl<'a> Following<'a> {
     /// Waits for the first good relist and shows the pods that it found, in place of the events that led there.
     async fn show_what_is_there(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
         let cache = self.handle.cache();
-        let mut look_after_calls = tokio::time::interval(LIST_HANGS_AFTER);
+        let mut look_after_calls = look_after_calls();
         while self.relists.borrow_and_update().is_none() {
             tokio::select! {
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
@@ -249,6 +279,16 @@ impl<'a> Following<'a> {
         }
         self.note_reach(screen).await?;
         self.note_calls(screen).await
+    }
+
+    async fn note_standstill(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+        // The connection that comes next is new because we hung up.
+        self.epoch = None;
+        let stood_still = *self.stood_still.borrow_and_update();
+        match stood_still {
+            Some(after) => screen.note(&Note::StoodStill(after)).await,
+            None => Ok(()),
+        }
     }
 
     async fn note_reach(&mut self, screen: &mut Screen) -> Result<(), Stopped> {

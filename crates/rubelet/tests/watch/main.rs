@@ -2,5 +2,9 @@
 
 mod bad_sockets;
 mod containerd;
+mod events;
+mod pods;
 mod program;
+mod short_lives;
+mod stalled;
 mod synthetic;

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 /// How long to wait for something that must happen. Long, since it only matters when it does not.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn rubelet(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rubelet"));
@@ -71,16 +71,45 @@ impl Watching {
         &self.seen
     }
 
+    /// Leaves the program little room before its output blocks.
+    pub(crate) fn shrink_pipe(&mut self) {
+        let stdout = self.lines.get_ref().get_ref();
+        rustix::pipe::fcntl_setpipe_size(stdout, 4096).expect("a pipe");
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.child.id().expect("it runs").to_string();
-        let status = std::process::Command::new("kill").args([name, &pid]).status().expect("kill runs");
-        assert!(status.success());
+        signal(self.pid(), name);
     }
 
     pub(crate) async fn end(mut self) -> ExitStatus {
         self.signal("-INT");
         tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").expect("it was ours")
     }
+}
+
+/// Sends a signal to a process that we started.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let status = std::process::Command::new("kill").args([name, &pid.to_string()]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+/// Waits until a process is in a state, by the letter that the kernel has for it.
+pub(crate) async fn wait_for_state(pid: u32, letter: char) {
+    let is_there = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+        // What comes before the last parenthesis is the name.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(letter))
+    };
+    let waiting = async {
+        while !is_there() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never in state {letter}"));
 }
 
 /// Runs the program to its end; returns how it ended, and what it wrote to standard error.

@@ -3,6 +3,7 @@
 //! - [`World`]: the virtual node, a plain value that a test changes step by step;
 //! - [`SyntheticRuntime`]: a server over it, on a unix socket; its [`Handle`] drives the world, programs
 //!   [faults](Faults), and knows every [call](Calls) that was made;
+//! - [`LocalRuntime`]: the same without a socket, for those who play thousands of histories;
 //! - [`Profile`]: which real runtime's manners it has.
 //!
 //! Everything random comes from one seed, and the same seed gives the same run. Time is tokio's, so
@@ -33,6 +34,7 @@ mod calls;
 mod corrupt;
 mod faults;
 mod forever;
+mod local;
 mod op;
 mod profile;
 mod seed;
@@ -45,6 +47,7 @@ pub use calls::{Call, Calls, Count, Pending};
 pub use corrupt::{Corruption, Part};
 pub use faults::{Fault, FaultBuilder, Faults};
 pub use forever::{Config, Population, serve_forever};
+pub use local::{LocalEvents, LocalRuntime};
 pub use op::Op;
 pub use profile::{
     Delivery, EventContainers, EventSupport, ExecTimeout, FailedStart, NameTaken, NotReadyYet, Profile,

@@ -88,6 +88,12 @@ impl Container {
         self.config.metadata.as_ref().map_or(0, |metadata| metadata.attempt)
     }
 
+    /// When it was made, by the world's wall clock, in nanoseconds since 1970.
+    #[must_use]
+    pub fn created_at(&self) -> i64 {
+        self.created_at
+    }
+
     /// Its state.
     #[must_use]
     pub fn state(&self) -> ContainerState {

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use rubelet_cri::v1;
 use rubelet_model::ContainerState;
 
-pub(super) const POD_NAME_LABEL: &str = "io.kubernetes.pod.name";
-pub(super) const POD_NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
+pub(crate) const POD_NAME_LABEL: &str = "io.kubernetes.pod.name";
+pub(crate) const POD_NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
 pub(crate) const POD_UID_LABEL: &str = "io.kubernetes.pod.uid";
 pub(super) const CONTAINER_NAME_LABEL: &str = "io.kubernetes.container.name";
 

@@ -54,7 +54,7 @@ use index::LabelIndex;
 use restart::Hidden;
 
 pub use change::{Change, Exit, What};
-pub(crate) use kubelet::POD_UID_LABEL;
+pub(crate) use kubelet::{POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL};
 
 /// 2026-01-01T00:00:00Z: where the world's clock starts.
 const EPOCH: i64 = 1_767_225_600_000_000_000;

@@ -81,6 +81,12 @@ impl Sandbox {
         self.config.metadata.as_ref().map_or(0, |metadata| metadata.attempt)
     }
 
+    /// When it was made, by the world's wall clock, in nanoseconds since 1970.
+    #[must_use]
+    pub fn created_at(&self) -> i64 {
+        self.created_at
+    }
+
     /// Its addresses; none on the host network.
     #[must_use]
     pub fn ips(&self) -> &[String] {

@@ -1,0 +1,84 @@
+//! Containers that are gone before anybody can look, on a real containerd 2.x.
+
+use std::collections::BTreeMap;
+
+use rubelet_cri::v1::ContainerEventType;
+use rubelet_testbed::{Flavor, require};
+use serde_json::Value;
+
+use crate::pods::{Pod, client_of};
+use crate::program::Watching;
+
+const LIVES: usize = 50;
+
+/// The events of one container, by their kind.
+fn facts(watching: &Watching, name: &str) -> BTreeMap<String, Value> {
+    let events = watching.seen().iter().filter(|object| object["container"] == name);
+    events.map(|event| (event["event"].as_str().expect("a kind").to_owned(), event.clone())).collect()
+}
+
+#[tokio::test]
+async fn containers_that_are_removed_as_soon_as_they_run_are_told_with_exit_codes() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let client = client_of(&containerd.endpoint());
+    let pod = Pod::run(&client, "host").await;
+    let mut watching = Watching::start(&containerd.endpoint(), &[]);
+    watching.pod("host").await;
+    pod.start("ready", "exit 0").await;
+    watching.event("ContainerDied", "host", "ready").await;
+
+    for number in 0..LIVES {
+        let container = pod.start(&format!("brief-{number}"), "exec sleep 1000").await;
+        client.remove_container(&container).await.expect("removed");
+    }
+    for number in 0..LIVES {
+        let name = format!("brief-{number}");
+        if !facts(&watching, &name).contains_key("ContainerRemoved") {
+            watching.event("ContainerRemoved", "host", &name).await;
+        }
+        let facts = facts(&watching, &name);
+        let kinds: Vec<&str> = facts.keys().map(String::as_str).collect();
+        assert_eq!(kinds, ["ContainerDied", "ContainerRemoved", "ContainerStarted"], "{name}");
+        assert_eq!(facts["ContainerDied"]["exitCode"], 137, "{name}: {facts:#?}");
+    }
+    pod.remove().await;
+}
+
+#[tokio::test]
+async fn an_exit_code_is_told_although_somebody_removes_the_container_at_once() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let client = client_of(&containerd.endpoint());
+    let pod = Pod::run(&client, "host").await;
+    let mut watching = Watching::start(&containerd.endpoint(), &[]);
+    watching.pod("host").await;
+    pod.start("ready", "exit 0").await;
+    watching.event("ContainerDied", "host", "ready").await;
+
+    // Somebody else who hears of ends, and tidies up after them.
+    let rival = client_of(&containerd.endpoint());
+    let mut ends = rival.get_container_events().await.expect("a stream");
+    let tidying = tokio::spawn(async move {
+        let mut removed = 0;
+        while removed < LIVES {
+            let event = ends.next().await.expect("it goes on").expect("an event");
+            if event.container_event_type == i32::from(ContainerEventType::ContainerStoppedEvent) {
+                rival.remove_container(&event.container_id.into()).await.expect("removed");
+                removed += 1;
+            }
+        }
+    });
+    for number in 0..LIVES {
+        pod.start(&format!("brief-{number}"), &format!("exit {number}")).await;
+    }
+    tidying.await.expect("it went well");
+    for number in 0..LIVES {
+        let name = format!("brief-{number}");
+        if !facts(&watching, &name).contains_key("ContainerRemoved") {
+            watching.event("ContainerRemoved", "host", &name).await;
+        }
+        let facts = facts(&watching, &name);
+        let died = facts.get("ContainerDied").unwrap_or_else(|| panic!("{name}: no end, only {facts:#?}"));
+        assert_eq!(died["exitCode"], number, "{name}: {died}");
+    }
+    pod.remove().await;
+}

@@ -1,0 +1,125 @@
+//! A watch that nobody reads, or that was stopped with Ctrl-Z, must not make containerd stand still: containerd 2.x stops
+//! making pods when a reader of its events stops reading.
+
+use std::collections::HashMap;
+use std::io::PipeReader;
+use std::process::Stdio;
+
+use rubelet_cri::RuntimeClient;
+use rubelet_testbed::{Flavor, require};
+use tokio::process::Child;
+use tokio::task::JoinSet;
+
+use crate::containerd::changes_come_by_the_stream_again;
+use crate::pods::{Pod, client_of};
+use crate::program::{PATIENCE, Watching, rubelet, signal, wait_for_state};
+
+const PODS: usize = 100;
+/// Each event carries the annotations of its pod; all of them together are far more than fits into the buffers between
+/// the runtime and a reader that stands still.
+const ANNOTATION_BYTES: usize = 16 << 10;
+const AT_A_TIME: usize = 4;
+
+/// Makes pods and removes them again. Fails if any call does not come back.
+async fn make_and_remove_pods(client: &RuntimeClient, prefix: &str) {
+    let mut under_way = JoinSet::new();
+    for number in 0..PODS {
+        if under_way.len() == AT_A_TIME {
+            under_way.join_next().await.expect("some are under way").expect("it went well");
+        }
+        let (client, name) = (client.clone(), format!("{prefix}-{number}"));
+        under_way.spawn(async move {
+            let annotations = HashMap::from([("ballast".to_owned(), "x".repeat(ANNOTATION_BYTES))]);
+            let life = async { Pod::annotated(&client, &name, annotations).await.remove().await };
+            tokio::time::timeout(PATIENCE, life).await.unwrap_or_else(|_| panic!("{name}: containerd hangs"));
+        });
+    }
+    while let Some(ended) = under_way.join_next().await {
+        ended.expect("it went well");
+    }
+}
+
+#[tokio::test]
+async fn containerd_2_goes_on_while_nobody_reads_the_output() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let client = client_of(&containerd.endpoint());
+    let old = Pod::run(&client, "old").await;
+    let mut watching = Watching::start(&containerd.endpoint(), &[]);
+    watching.shrink_pipe();
+    watching.pod("old").await;
+    let container = old.start("first", "exit 5").await;
+    let died = watching.event("ContainerDied", "old", "first").await;
+    assert_eq!(died["trigger"], "event", "the stream is followed");
+
+    // From here on the pipe fills up.
+    make_and_remove_pods(&client, "unread").await;
+    client.remove_container(&container).await.expect("removed");
+
+    // Nothing was lost: whoever reads on hears of every pod that came and went.
+    watching.event("ContainerRemoved", "old", "first").await;
+    for number in 0..PODS {
+        let name = format!("unread-{number}");
+        let is_removal = |object: &serde_json::Value| {
+            object["pod"] == name.as_str()
+                && (object["event"] == "ContainerRemoved" || object["event"] == "PodSync")
+        };
+        if !watching.seen().iter().any(is_removal) {
+            watching.wait_for(&format!("the end of {name}"), is_removal).await;
+        }
+    }
+    old.remove().await;
+}
+
+/// A watch whose output is full before it begins.
+fn unread(endpoint: &str) -> (Child, PipeReader) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let room = rustix::pipe::fcntl_getpipe_size(&writer).expect("its size");
+    std::io::Write::write_all(&mut &writer, &vec![b'\n'; room]).expect("it takes that much");
+    let child = rubelet(&["watch", "-o", "json", "-r", endpoint])
+        .stdout(Stdio::from(writer))
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    (child, reader)
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_a_watch_that_could_never_print_a_line() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let (mut child, _reader) = unread(&containerd.endpoint());
+    make_and_remove_pods(&client_of(&containerd.endpoint()), "mute").await;
+    signal(child.id().expect("it runs"), "-INT");
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").expect("ours");
+    assert_eq!(ended.code(), Some(0));
+}
+
+#[tokio::test]
+async fn containerd_2_goes_on_while_the_watch_stands_still() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let client = client_of(&containerd.endpoint());
+    let old = Pod::run(&client, "old").await;
+    let mut watching = Watching::start(&containerd.endpoint(), &[]);
+    watching.pod("old").await;
+    old.start("before", "exit 5").await;
+    let died = watching.event("ContainerDied", "old", "before").await;
+    assert_eq!(died["trigger"], "event", "the stream is followed");
+
+    watching.signal("-TSTP");
+    wait_for_state(watching.pid(), 'T').await;
+    make_and_remove_pods(&client, "unseen").await;
+    old.start("meanwhile", "exit 6").await;
+    watching.signal("-CONT");
+
+    let stood_still =
+        watching.wait_for("word of the standstill", |object| object["type"] == "stoodStill").await;
+    assert!(stood_still["afterSeconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{stood_still}");
+    assert_eq!(watching.event("ContainerDied", "old", "meanwhile").await["exitCode"], 6);
+    assert!(
+        watching.seen().iter().all(|object| object["type"] != "runtimeBack"),
+        "that we hung up is no restart of the runtime: {:#?}",
+        watching.seen()
+    );
+    changes_come_by_the_stream_again(&mut watching, &old).await;
+    old.remove().await;
+    assert_eq!(watching.end().await.code(), Some(0));
+}

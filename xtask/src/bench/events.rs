@@ -1,0 +1,51 @@
+//! `cargo xtask bench events`: how soon an end is heard of with the event stream and without, and what it costs to wait for
+//! one, on real runtimes.
+
+mod embedded;
+mod idle;
+mod latency;
+mod pods;
+mod process;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use rubelet_testbed::{BUSYBOX, Containerd, Flavor};
+
+use super::EventsArgs;
+use super::verdict::conclude;
+use embedded::Embedded;
+use pods::Node;
+
+pub(super) fn run(args: &EventsArgs) -> anyhow::Result<()> {
+    let rubelet = rubelet()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let containerd = Containerd::start(Flavor::V2)?;
+    let embedded = Embedded::start(&rubelet)?;
+    let on_containerd = Node::new("containerd 2", &containerd.endpoint(), BUSYBOX)?;
+    let on_embedded = Node::new("embedded", &embedded.endpoint(), Embedded::IMAGE)?;
+    let mut verdicts = Vec::new();
+
+    println!("{}\n", latency::LEGEND);
+    println!("{}", latency::Row::HEAD);
+    for node in [&on_containerd, &on_embedded] {
+        let row = runtime.block_on(latency::measure(node, args.samples))?;
+        println!("{row}");
+        verdicts.extend(row.verdicts());
+    }
+    drop(embedded);
+
+    println!("\n{}\n", idle::legend(args.pods, args.seconds));
+    let pid = containerd.pid().context("containerd has ended")?;
+    let costs = runtime.block_on(idle::measure(&on_containerd, pid, &rubelet, args.pods, args.seconds))?;
+    println!("{costs}");
+    verdicts.extend(costs.verdicts());
+    conclude(&verdicts, args.check)
+}
+
+/// The program that was built together with this one.
+fn rubelet() -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name("rubelet");
+    anyhow::ensure!(path.is_file(), "no {}: `cargo xtask bench events` builds it", path.display());
+    Ok(path)
+}
