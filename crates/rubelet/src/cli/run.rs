@@ -1,5 +1,6 @@
 //! `rubelet run`: the arguments, and how they become a run.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,6 +55,12 @@ pub(super) struct Args {
     /// How many images to fetch at the same time [default: 1]
     #[arg(long, value_name = "NUMBER")]
     parallel_pulls: Option<usize>,
+    /// Record what the runtime does into this folder, for `rubelet replay`; the oldest is removed when it is full
+    #[arg(long, value_name = "DIR")]
+    record_dir: Option<PathBuf>,
+    /// How large that folder may become, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 64, requires = "record_dir", value_parser = clap::value_parser!(u64).range(1..))]
+    record_size: u64,
     /// Run the pods to their end, show their logs, take them down, and end with their result
     #[arg(long)]
     once: bool,
@@ -76,7 +83,8 @@ const USUAL_LOG: &str = "warn,rubelet_agent::source=off";
 
 pub(super) fn run(args: &Args) -> ExitCode {
     let filter = EnvFilter::try_from_env("RUBELET_LOG").unwrap_or_else(|_| EnvFilter::new(USUAL_LOG));
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).init();
+    let ansi = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).with_env_filter(filter).init();
     let config = match args.config.as_deref().map(FileConfig::load).transpose() {
         Ok(config) => config.unwrap_or_default(),
         Err(error) => {
@@ -117,6 +125,7 @@ impl Args {
             url_header_file: self.manifest_url_header_file.clone(),
             runtime_endpoint: self.runtime_endpoint.clone().or(file.runtime_endpoint),
             place: self.place.clone(),
+            record: self.record_dir.clone().map(|folder| (folder, self.record_size << 20)),
             pod_logs: self.pod_logs_dir.clone().or(file.pod_logs).unwrap_or_else(|| "/var/log/pods".into()),
             node_name: self.node_name.clone(),
             listen: self.listen.map_or_else(|| file.listen.or(Some(usual)), |listen| listen.0),
@@ -135,6 +144,8 @@ fn failure(error: &RunError) -> Failure {
     match error {
         RunError::NothingToRun | RunError::NoManifest { .. } | RunError::BadUrl(_) => Failure::Usage,
         RunError::Runtime(_) => Failure::Runtime,
-        RunError::Place(_) | RunError::Embedded(_) | RunError::Server(_) => Failure::System,
+        RunError::Place(_) | RunError::Embedded(_) | RunError::Server(_) | RunError::Record(_) => {
+            Failure::System
+        }
     }
 }

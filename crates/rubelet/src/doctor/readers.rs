@@ -121,7 +121,7 @@ fn peer_if_named(mut attributes: &[u8], path: &Path) -> Option<u32> {
         let value = attributes.get(4..usize::from(length))?;
         match kind {
             NAME => {
-                is_named = value.strip_suffix(&[0]).unwrap_or(value) == path.as_os_str().as_encoded_bytes()
+                is_named = value.strip_suffix(&[0]).unwrap_or(value) == path.as_os_str().as_encoded_bytes();
             }
             PEER => peer = number(value, 0),
             _ => {}

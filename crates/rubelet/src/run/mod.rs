@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     /// The embedded runtime, if none is given.
     pub(crate) runtime_endpoint: Option<Endpoint>,
     pub(crate) place: Place,
+    /// Where to record what the runtime does, and how much of it.
+    pub(crate) record: Option<(PathBuf, u64)>,
     pub(crate) pod_logs: PathBuf,
     pub(crate) node_name: Option<String>,
     /// Nowhere, if none is given.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pleg::cri::CriObserver;
+use pleg::record::{RecordError, Recorder};
 use pleg::{Pleg, clock::wall_clock};
 use prometheus_client::registry::Registry;
 use rubelet_agent::gc::{ImageCollector, ImagePolicy, LogPolicy, LogRotation};
@@ -41,6 +42,8 @@ pub(crate) enum RunError {
     Runtime(rubelet_cri::Error),
     #[error("{0}")]
     Server(#[from] ServerError),
+    #[error("{0}")]
+    Record(#[from] RecordError),
 }
 
 /// How a run ended.
@@ -69,6 +72,10 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     agent_metrics.register(&mut registry);
     let observer = CriObserver::new(runtime.client());
     let mut pleg = Pleg::new(observer, pleg::Config::default(), pleg_metrics);
+    pleg.handle().register(&mut registry);
+    if let Some((folder, size)) = &plan.record {
+        pleg.record(Some(Recorder::to_folder(folder, *size, &runtime.name)?));
+    }
 
     let settings = settings(&plan, node_name, &runtime);
     let inbox = Inbox::default();
@@ -102,6 +109,9 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     } else {
         report::run(agent, &handle).await
     };
+    if let Some(recorder) = pleg.record(None) {
+        recorder.finish()?;
+    }
     if ended == Ended::Told {
         report::say_goodbye(&plan, &handle);
     }
