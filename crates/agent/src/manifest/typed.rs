@@ -114,10 +114,7 @@ impl<'t> Reader<'t, '_> {
         self.located(Err(de::Error::custom(format_args!("expected {expected}, found {found}{hint}"))))
     }
 
-    fn number<'de: 't, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure>
-    where
-        't: 'de,
-    {
+    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
         match &self.node.value {
             Value::Null => self.located(visitor.visit_i64(0)),
             Value::Signed(value) => self.located(visitor.visit_i64(*value)),

@@ -102,3 +102,66 @@ fn sole_huge_page_size(facts: &PodFacts<'_>) -> Result<u64, VolumeError> {
         _ => Err(VolumeError::HugePages),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Container, Pod};
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+
+    use super::*;
+    use crate::downward::NodeFacts;
+    use crate::manifest::Objects;
+
+    fn limits(pairs: &[(&str, &str)]) -> Option<ResourceRequirements> {
+        let limits =
+            pairs.iter().map(|(name, amount)| ((*name).to_owned(), WireQuantity((*amount).to_owned())));
+        Some(ResourceRequirements { limits: Some(limits.collect()), ..ResourceRequirements::default() })
+    }
+
+    /// The medium on a node of 1 GiB, for a pod of containers with these limits.
+    fn medium(medium: &str, size: Option<&str>, containers: &[&[(&str, &str)]]) -> Option<Medium> {
+        let containers =
+            containers.iter().map(|pairs| Container { resources: limits(pairs), ..Container::default() });
+        let spec = PodSpec { containers: containers.collect(), ..PodSpec::default() };
+        let pod = Pod { spec: Some(spec), ..Pod::default() };
+        let node = NodeFacts {
+            allocatable: [("memory".to_owned(), Quantity::from_units(1 << 30))].into(),
+            ..NodeFacts::default()
+        };
+        let source = EmptyDirVolumeSource {
+            medium: Some(medium.to_owned()),
+            size_limit: size.map(|size| WireQuantity(size.to_owned())),
+        };
+        let facts = PodFacts { pod: &pod, objects: &Objects::default(), node: &node, pod_ips: &[] };
+        Medium::of(&source, &facts).ok()
+    }
+
+    #[test]
+    fn memory_is_the_least_of_all_limits() {
+        let memory = |size, containers| medium("Memory", size, containers);
+        let of = |bytes| Some(Medium::Memory { size: Some(bytes) });
+        assert_eq!(memory(None, &[&[]]), of(1 << 30));
+        assert_eq!(memory(Some("1Mi"), &[&[]]), of(1 << 20));
+        assert_eq!(memory(Some("8Gi"), &[&[]]), of(1 << 30));
+        assert_eq!(memory(Some("0"), &[&[]]), of(1 << 30), "zero is no limit");
+        assert_eq!(memory(None, &[&[("memory", "1Mi")], &[("memory", "2Mi")]]), of(3 << 20));
+        assert_eq!(
+            memory(None, &[&[("memory", "1Mi")], &[]]),
+            of(1 << 30),
+            "one container without a limit is enough"
+        );
+    }
+
+    #[test]
+    fn huge_pages_have_one_size() {
+        let pages = |page_size| Some(Medium::HugePages { page_size });
+        assert_eq!(medium("HugePages-2Mi", None, &[]), pages(2 << 20));
+        assert_eq!(medium("HugePages", None, &[&[("hugepages-1Gi", "2Gi"), ("cpu", "1")]]), pages(1 << 30));
+        assert_eq!(
+            medium("HugePages", None, &[&[("hugepages-1Gi", "2Gi")], &[("hugepages-2Mi", "2Mi")]]),
+            None
+        );
+        assert_eq!(medium("HugePages", None, &[&[]]), None);
+        assert_eq!(medium("", Some("1Mi"), &[&[]]), Some(Medium::Disk));
+    }
+}

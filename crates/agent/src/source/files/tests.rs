@@ -1,7 +1,6 @@
+use std::fs::File;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
-
-use std::fs::File;
 
 use tempfile::TempDir;
 
