@@ -32,9 +32,18 @@ struct World {
     absent_images: BTreeSet<String>,
     fails: BTreeMap<&'static str, CallError>,
     hangs: BTreeSet<&'static str>,
+    lost_answers: BTreeSet<&'static str>,
+    broken_rules: Vec<String>,
 }
 
 impl World {
+    /// Notes if a rule was broken. Not a panic: an actor that is lost would only be made anew.
+    fn hold(&mut self, rule: &str, holds: bool) {
+        if !holds {
+            self.broken_rules.push(rule.to_owned());
+        }
+    }
+
     /// Grows with everything that happens, so it serves as a clock.
     fn tick(&mut self) -> UnixNanos {
         self.next += 1;
@@ -57,13 +66,35 @@ impl FakeRuntime {
         let mut world = self.0.lock();
         match message {
             Some(message) => {
-                let error = CallError { failure: CallFailure::Refused, message: message.into() };
-                world.fails.insert(call, error);
+                world.fails.insert(call, refused(message));
             }
             None => {
                 world.fails.remove(call);
             }
         }
+    }
+
+    /// A call works, but its answer does not come in time, from now on or no longer.
+    pub(crate) fn lose_answers(&self, call: &'static str, are_lost: bool) {
+        let mut world = self.0.lock();
+        if are_lost {
+            world.lost_answers.insert(call);
+        } else {
+            world.lost_answers.remove(call);
+        }
+    }
+
+    /// What the agent did that it must never do.
+    pub(crate) fn broken_rules(&self) -> Vec<String> {
+        self.0.lock().broken_rules.clone()
+    }
+
+    /// The answer of a call that worked.
+    fn answer<T>(&self, name: &'static str, answer: T) -> Result<T, CallError> {
+        if self.0.lock().lost_answers.contains(name) {
+            return Err(CallError { failure: CallFailure::Timeout, message: "no answer in time".into() });
+        }
+        Ok(answer)
     }
 
     /// A call never comes back from now on.
@@ -81,17 +112,17 @@ impl FakeRuntime {
         }
     }
 
-    /// The process of the newest container of this name ends.
+    /// The process of the newest container of this name ends, if one runs.
     pub(crate) fn exit(&self, name: &str, code: i32) {
         let mut world = self.0.lock();
         let now = world.tick();
-        let running = world
+        let newest = world
             .containers
             .values_mut()
             .map(|(_, status)| status)
             .filter(|status| &*status.name == name && status.state == ContainerState::Running)
-            .max_by_key(|status| status.attempt)
-            .expect("a running container of that name");
+            .max_by_key(|status| status.attempt);
+        let Some(running) = newest else { return };
         running.state = ContainerState::Exited;
         running.exit_code = code;
         running.finished_at = now;
@@ -199,7 +230,8 @@ impl Runtime for FakeRuntime {
             sandbox.status.state == SandboxState::Ready
                 && (&*sandbox.pod.namespace, &*sandbox.pod.name) == (&*metadata.namespace, &*metadata.name)
         };
-        assert!(!world.sandboxes.values().any(is_ready), "two live sandboxes of one name");
+        let has_other = world.sandboxes.values().any(is_ready);
+        world.hold("two live sandboxes of one name", !has_other);
         let created_at = world.tick();
         let id = SandboxId::from(format!("sandbox-{}", created_at.0));
         let pod = PodRef::new(metadata.uid, metadata.namespace, metadata.name);
@@ -212,7 +244,8 @@ impl Runtime for FakeRuntime {
             runtime_handler: "".into(),
         };
         world.sandboxes.insert(id.clone(), Sandbox { pod, status });
-        Ok(id)
+        drop(world);
+        self.answer("run_sandbox", id)
     }
 
     async fn sandbox_ips(&self, _: &SandboxId) -> Result<Vec<IpAddr>, CallError> {
@@ -237,10 +270,8 @@ impl Runtime for FakeRuntime {
     async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {
         self.call("remove_sandbox", "remove sandbox".to_owned()).await?;
         let mut world = self.0.lock();
-        assert!(
-            !world.containers.values().any(|(_, status)| status.sandbox == *id),
-            "a sandbox is removed after its containers"
-        );
+        let is_empty = !world.containers.values().any(|(_, status)| status.sandbox == *id);
+        world.hold("a sandbox is removed before its containers", is_empty);
         world.sandboxes.remove(id);
         Ok(())
     }
@@ -255,15 +286,20 @@ impl Runtime for FakeRuntime {
         let words = format!("create {}-{}", metadata.name, metadata.attempt);
         self.call("create_container", words).await?;
         let mut world = self.0.lock();
-        let home = world.sandboxes.get(sandbox).expect("a sandbox");
-        assert_eq!(home.status.state, SandboxState::Ready, "containers are made in a live sandbox");
-        let uid = home.pod.uid.clone();
+        let Some(home) = world.sandboxes.get(sandbox).cloned() else {
+            return Err(refused("no such sandbox"));
+        };
+        if home.status.state != SandboxState::Ready {
+            return Err(refused("the sandbox is not ready"));
+        }
+        let uid = home.pod.uid;
         let is_live = |(_, status): &(PodUid, ContainerStatus)| {
             status.sandbox == *sandbox
                 && *status.name == *metadata.name
                 && matches!(status.state, ContainerState::Running | ContainerState::Unknown)
         };
-        assert!(!world.containers.values().any(is_live), "two live containers of the name {}", metadata.name);
+        let has_other = world.containers.values().any(is_live);
+        world.hold("two live containers of one name", !has_other);
         let created_at = world.tick();
         let id = ContainerId::from(format!("{}-{}", metadata.name, created_at.0));
         let hash = config.annotations.get(labels::CONTAINER_HASH);
@@ -286,17 +322,35 @@ impl Runtime for FakeRuntime {
             restart_count: metadata.attempt,
         };
         world.containers.insert(id.clone(), (uid, status));
-        Ok(id)
+        drop(world);
+        self.answer("create_container", id)
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), CallError> {
         self.call("start_container", "start".to_owned()).await?;
         let mut world = self.0.lock();
         let now = world.tick();
-        let (_, status) = world.containers.get_mut(id).expect("a container");
-        assert_eq!(status.state, ContainerState::Created, "a container is started once");
+        let ready: BTreeSet<SandboxId> = world
+            .sandboxes
+            .values()
+            .filter(|sandbox| sandbox.status.state == SandboxState::Ready)
+            .map(|sandbox| sandbox.status.id.clone())
+            .collect();
+        let Some((uid, status)) = world.containers.get_mut(id) else {
+            return Err(refused("no such container"));
+        };
+        if status.state != ContainerState::Created || !ready.contains(&status.sandbox) {
+            return Err(refused("the container cannot be started"));
+        }
         (status.state, status.started_at) = (ContainerState::Running, now);
-        Ok(())
+        let (uid, name) = (uid.clone(), status.name.clone());
+        let is_twin = |(of, twin): &&(PodUid, ContainerStatus)| {
+            *of == uid && twin.name == name && twin.state == ContainerState::Running
+        };
+        let running = world.containers.values().filter(is_twin).count();
+        world.hold("two running containers of one name", running == 1);
+        drop(world);
+        self.answer("start_container", ())
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CallError> {
@@ -317,8 +371,9 @@ impl Runtime for FakeRuntime {
         let found = self.0.lock().containers.get(id).cloned();
         let Some((_, status)) = found else { return Ok(()) };
         self.call("remove_container", format!("remove {}-{}", status.name, status.attempt)).await?;
-        assert_ne!(status.state, ContainerState::Running, "only stopped containers are removed");
-        self.0.lock().containers.remove(id);
+        let mut world = self.0.lock();
+        world.hold("a running container is removed", status.state != ContainerState::Running);
+        world.containers.remove(id);
         Ok(())
     }
 
@@ -357,4 +412,8 @@ impl ImageStore for FakeRuntime {
     async fn remove_image(&self, _: &str) -> Result<(), CallError> {
         Ok(())
     }
+}
+
+fn refused(message: &str) -> CallError {
+    CallError { failure: CallFailure::Refused, message: message.into() }
 }

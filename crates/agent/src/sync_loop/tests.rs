@@ -100,6 +100,14 @@ impl Scene {
     }
 }
 
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.runtime.broken_rules(), Vec::<String>::new());
+        }
+    }
+}
+
 /// Why the first container waits.
 fn waits_for(view: &PodView) -> Option<String> {
     let state = view.status.container_statuses.as_ref()?.first()?.state.as_ref()?;
@@ -371,4 +379,91 @@ async fn a_sandbox_that_cannot_be_made_is_tried_again_without_haste() {
     );
     stage.runtime.fail("run_sandbox", None);
     stage.until_phase("Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_answer_was_lost_is_not_made_again_if_it_worked() {
+    for call in ["run_sandbox", "create_container", "start_container"] {
+        let folder = folder();
+        let runtime = FakeRuntime::default();
+        runtime.lose_answers(call, true);
+        let stage = Scene::start(runtime, folder.path());
+        stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        stage.runtime.lose_answers(call, false);
+        stage.until_running(&["web-0"]).await;
+        stage.until_phase("Running").await;
+        assert_eq!(stage.runtime.known(), (1, 1), "{call}");
+    }
+}
+
+/// Things that happen to pods, runtimes and agents, in an order that a seed decides.
+async fn upheaval(seed: u64) {
+    const CALLS: [&str; 5] =
+        ["run_sandbox", "create_container", "start_container", "stop_container", "stop_sandbox"];
+    let mut random = fastrand::Rng::with_seed(seed);
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let mut stage = Scene::start(runtime.clone(), folder.path());
+    let version = |number: u32| {
+        let mut pod = testkit::pod("Always", &["setup", "proxy*"], &["web", "db"]);
+        pod.metadata.uid = Some(format!("uid-{number}"));
+        Arc::new(pod)
+    };
+    let mut number = 0;
+    stage.send(Operation::Add, &[version(number)]).await;
+    for _ in 0..40 {
+        let call = CALLS[random.usize(..CALLS.len())];
+        match random.u8(..10) {
+            0 => runtime.exit("setup", i32::from(random.bool())),
+            1 => runtime.exit("web", 1),
+            2 => runtime.exit("proxy", 0),
+            3 => runtime.break_sandboxes(),
+            4 => runtime.fail(call, Some("no")),
+            5 => runtime.fail(call, None),
+            6 => runtime.lose_answers(call, random.bool()),
+            7 => {
+                stage.send(Operation::Remove, &[version(number)]).await;
+                number += 1;
+                stage.send(Operation::Add, &[version(number)]).await;
+            }
+            8 => {
+                stage.task.abort();
+                drop(stage);
+                stage = Scene::start(runtime.clone(), folder.path());
+                stage.send(Operation::Add, &[version(number)]).await;
+            }
+            _ => {}
+        }
+        tokio::time::sleep(Duration::from_millis(random.u64(..15_000))).await;
+    }
+    for call in CALLS {
+        runtime.fail(call, None);
+        runtime.lose_answers(call, false);
+    }
+    let last = format!("uid-{number}");
+    let is_well = |all: &[Arc<PodView>]| {
+        all.len() == 1
+            && all[0].pod.metadata.uid.as_deref() == Some(last.as_str())
+            && all[0].status.phase.as_deref() == Some("Running")
+    };
+    // Init containers end by themselves, sooner or later.
+    let waiting = async {
+        while !(is_well(&stage.handle.board().all()) && runtime.running().len() == 3) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            runtime.exit("setup", 0);
+        }
+    };
+    let ended = tokio::time::timeout(PATIENCE, waiting).await;
+    assert!(ended.is_ok(), "seed {seed}: {:?} {:#?}", runtime.running(), stage.handle.board().all());
+    assert_eq!(runtime.broken_rules(), Vec::<String>::new(), "seed {seed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn never_two_of_a_name_and_never_a_lost_pod_whatever_happens() {
+    // As for the other random histories: the variable raises their number.
+    let histories = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24);
+    for seed in 0..histories {
+        upheaval(seed).await;
+    }
 }

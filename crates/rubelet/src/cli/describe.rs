@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     super::on_one_thread(async {
         match describe(args).await {
             Ok(text) => {
-                anstream::print!("{text}");
+                super::show(&text);
                 ExitCode::SUCCESS
             }
             Err(DescribeError::Unreachable(error)) => super::fail(error.failure(), &error),

@@ -14,6 +14,7 @@ mod stop;
 mod watch;
 
 use std::fmt::Display;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -92,6 +93,11 @@ fn on_one_thread(work: impl Future<Output = ExitCode>) -> ExitCode {
 /// What this machine calls itself as a node, unless somebody said otherwise.
 fn node_name() -> String {
     crate::run::node_name()
+}
+
+/// Shows a text, if anybody reads it.
+fn show(text: &str) {
+    let _ = write!(anstream::stdout(), "{text}");
 }
 
 /// Says what went wrong, on standard error, and how the command ends for it.

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use k8s_openapi::api::core::v1::Pod;
+
 use crate::columns::columns;
 use crate::local::{LocalArgs, Unreachable};
 use crate::pods::{Pods, Row};
@@ -41,7 +43,11 @@ pub(super) fn run(args: &Args) -> ExitCode {
         };
         match shown.await {
             Ok(pods) => {
-                print(args, &pods);
+                let text = text(args, &pods);
+                if text.is_empty() {
+                    anstream::eprintln!("no pods");
+                }
+                super::show(&text);
                 ExitCode::SUCCESS
             }
             Err(error) => fail(&error),
@@ -53,20 +59,20 @@ fn fail(error: &Unreachable) -> ExitCode {
     super::fail(error.failure(), error)
 }
 
-fn print(args: &Args, pods: &Pods) {
-    let is_shown = |row: &Row| args.namespace.as_ref().is_none_or(|namespace| *namespace == row.namespace);
-    let rows: Vec<Row> = pods.rows().into_iter().filter(is_shown).collect();
+fn text(args: &Args, pods: &Pods) -> String {
+    let is_shown = |namespace: &str| args.namespace.as_ref().is_none_or(|wanted| wanted == namespace);
+    let rows: Vec<Row> = pods.rows().into_iter().filter(|row| is_shown(&row.namespace)).collect();
     match (args.output, pods) {
-        (Format::Name, _) => rows.iter().for_each(|row| anstream::println!("{}/{}", row.namespace, row.name)),
+        (Format::Name, _) => rows.iter().map(|row| format!("{}/{}\n", row.namespace, row.name)).collect(),
         (Format::Json, Pods::Told(told)) => {
-            let items = told.iter().map(|info| info.pod.clone()).collect();
-            let list = k8s_openapi::List::<k8s_openapi::api::core::v1::Pod> { items, ..Default::default() };
-            anstream::println!("{}", serde_json::to_string_pretty(&list).unwrap_or_default());
+            let of_namespace = |pod: &&Pod| is_shown(pod.metadata.namespace.as_deref().unwrap_or_default());
+            let items = told.iter().map(|info| &info.pod).filter(of_namespace).cloned().collect();
+            json(&k8s_openapi::List::<Pod> { items, ..Default::default() })
         }
         (Format::Json, Pods::Seen(seen)) => {
-            anstream::println!("{}", serde_json::to_string_pretty(seen).unwrap_or_default());
+            json(&seen.iter().filter(|pod| is_shown(&pod.pod.namespace)).collect::<Vec<_>>())
         }
-        (Format::Table, _) if rows.is_empty() => anstream::eprintln!("no pods"),
+        (Format::Table, _) if rows.is_empty() => String::new(),
         (Format::Table, _) => {
             let cells: Vec<[String; 6]> = rows
                 .into_iter()
@@ -75,8 +81,11 @@ fn print(args: &Args, pods: &Pods) {
                     [row.namespace, row.name, row.ready, row.status, row.restarts.to_string(), age]
                 })
                 .collect();
-            let header = ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"];
-            anstream::print!("{}", columns(header, &cells));
+            columns(["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"], &cells)
         }
     }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }

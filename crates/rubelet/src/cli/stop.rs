@@ -80,7 +80,7 @@ async fn stop(args: &Args) -> Result<usize, StopError> {
         }
     }
     for row in &wanted {
-        anstream::println!("{}/{} has ended", row.namespace, row.name);
+        super::show(&format!("{}/{} has ended\n", row.namespace, row.name));
     }
     Ok(wanted.len())
 }

@@ -1,6 +1,7 @@
 //! What people see of a run: one line for each change of a pod.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -132,5 +133,9 @@ fn print_pod(summary: &Summary) {
 
 fn line(pod: &str, style: Style, status: &str, details: &str) {
     let time = short_time(pleg::clock::wall_clock());
-    anstream::println!("{FAINT}{time}{FAINT:#}  {pod:<28}  {style}{status:<18}{style:#}  {details}");
+    // Whoever does not read us any more does not want the pods to suffer for it.
+    let _ = writeln!(
+        anstream::stdout(),
+        "{FAINT}{time}{FAINT:#}  {pod:<28}  {style}{status:<18}{style:#}  {details}"
+    );
 }

@@ -1,5 +1,7 @@
 //! Pods come, change and go with their manifests, and survive what happens to them.
 
+use std::io::{Read as _, Write as _};
+
 use crate::node::{NODE, Node, copy_files, restarts, signal_to, text};
 
 #[test]
@@ -123,4 +125,34 @@ fn every_example_runs() {
     assert_eq!(out, "good morning, in green; the password has 13 characters\n");
     let (_, out, _) = text(&node.ask(&["logs", &format!("job-{NODE}")]));
     assert_eq!(out, "1\n2\n3\n");
+}
+
+/// Asks the agent over its socket; gives the first line and the body.
+fn get(node: &Node, path: &str) -> (String, String) {
+    let mut stream =
+        std::os::unix::net::UnixStream::connect(node.path("data/agent.sock")).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: agent\r\nconnection: close\r\n\r\n").expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+}
+
+#[test]
+fn health_metrics_and_pods_can_be_asked_for() {
+    let Some(node) = Node::start() else { return };
+    node.write("web.yaml", &node.sleeping("web", 1));
+    node.until_phase("web", "Running");
+    for path in ["/livez", "/readyz", "/healthz"] {
+        assert_eq!(get(&node, path), ("HTTP/1.1 200 OK".to_owned(), "ok".to_owned()), "{path}");
+    }
+    assert!(get(&node, "/readyz?verbose").1.contains("[+]sources ok\n"));
+    let (_, metrics) = get(&node, "/metrics");
+    assert!(
+        metrics.contains("kubelet_started_containers_total{container_type=\"container\"} 1"),
+        "{metrics}"
+    );
+    let (_, pods) = get(&node, "/pods");
+    assert!(pods.contains("\"kind\":\"PodList\"") && pods.contains("\"phase\":\"Running\""), "{pods}");
+    assert!(get(&node, "/debug/pleg").1.contains("\"healthy\":true"));
 }

@@ -11,6 +11,9 @@ use rubelet_model::{ContainerId, ContainerState, PodStatus};
 use crate::pod::backoff::{Backoffs, Growth};
 use crate::status::Trouble;
 
+/// A container that was told to end and still runs is not told again before this.
+const KILL_AGAIN: Duration = Duration::from_secs(2);
+
 /// What an actor remembers of its pod.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
@@ -23,6 +26,8 @@ pub(crate) struct Memory {
     pub(crate) troubles: BTreeMap<Arc<str>, Trouble>,
     /// Until when a container that could not be started is left alone.
     pub(super) holds: BTreeMap<Arc<str>, Stamp>,
+    /// When containers were last told to end.
+    kills: HashMap<ContainerId, Stamp>,
     /// When containers ended, by our clock.
     ended: HashMap<ContainerId, Stamp>,
     /// When the last status was read: nothing that is new in the next one ended before.
@@ -38,6 +43,7 @@ impl Memory {
             pull_errors: BTreeMap::new(),
             troubles: BTreeMap::new(),
             holds: BTreeMap::new(),
+            kills: HashMap::new(),
             ended: HashMap::new(),
             looked: None,
         }
@@ -52,6 +58,7 @@ impl Memory {
     pub(crate) fn observe(&mut self, status: &PodStatus, now: Now) {
         let is_there = |id: &ContainerId| status.container(id).is_some();
         self.ended.retain(|id, _| is_there(id));
+        self.kills.retain(|id, _| is_there(id));
         for container in &status.containers {
             if container.state != ContainerState::Exited || self.ended.contains_key(&container.id) {
                 continue;
@@ -68,6 +75,15 @@ impl Memory {
             self.ended.insert(container.id.clone(), ended);
         }
         self.looked = Some(now.stamp);
+    }
+
+    /// Until when it is too soon to tell a container to end once more; if it is not, notes that it is told now.
+    pub(super) fn told_to_end(&mut self, id: &ContainerId, now: Stamp) -> Option<Stamp> {
+        let until = self.kills.get(id).map(|told| told.plus(KILL_AGAIN)).filter(|until| now < *until);
+        if until.is_none() {
+            self.kills.insert(id.clone(), now);
+        }
+        until
     }
 
     /// When a container ended, as far as we know.
@@ -93,6 +109,16 @@ mod tests {
 
     fn now(seconds: u64, wall_seconds: i64) -> Now {
         Now { stamp: Stamp::from_nanos(seconds * SECOND), wall: UnixNanos(wall_seconds * 1_000_000_000) }
+    }
+
+    #[test]
+    fn a_container_that_does_not_end_is_not_told_so_all_the_time() {
+        let mut memory = Memory::new(Growth::default());
+        let at = |seconds: u64| Stamp::from_nanos(seconds * SECOND);
+        assert_eq!(memory.told_to_end(&"c".into(), at(10)), None);
+        assert_eq!(memory.told_to_end(&"c".into(), at(11)), Some(at(12)));
+        assert_eq!(memory.told_to_end(&"other".into(), at(11)), None);
+        assert_eq!(memory.told_to_end(&"c".into(), at(12)), None);
     }
 
     #[test]

@@ -90,6 +90,11 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Plan::RestartAll { cause, remove } => self.restart_all(&cause, &remove, &mut outcome).await,
             Plan::Adjust { sandbox, attempt, kills, starts } => {
                 for kill in &kills {
+                    let now = self.now();
+                    if let Some(until) = self.memory.told_to_end(&kill.id, now) {
+                        outcome.hold(until);
+                        return outcome;
+                    }
                     outcome.acted = true;
                     if let Err(error) = self.killer().one(kill).await {
                         self.failed(&mut outcome, &error);

@@ -17,7 +17,7 @@ use crate::pod::config::{ConfigError, ContainerParts, Machine, container_config,
 use crate::pod::files;
 use crate::pod::plan::{Start, newest};
 use crate::pod::spec::{self, Described};
-use crate::runtime::{CallError, ImageStore, Runtime};
+use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
 use crate::status::Trouble;
 use crate::volumes::{Mount, Propagation, RecursiveReadOnly};
 
@@ -105,7 +105,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         };
         outcome.acted = true;
         if let Err(error) = self.tools.runtime.start_container(&id).await {
-            if start.adopt.is_some() {
+            // Only if it was refused: one whose answer was lost may well run.
+            if start.adopt.is_some() && error.failure == CallFailure::Refused {
                 self.give_up_adopted(&id).await;
             }
             return Err(self.call_failed("RunContainerError", &error));
