@@ -1,6 +1,6 @@
 //! Looks at a runtime for a few seconds, and says in plain words what is wrong with it. It only reads.
 //!
-//! Gathering facts and judging them are apart: [`diagnose`] is a pure function of [`Facts`].
+//! Gathering facts and judging them are apart: [`diagnose()`] is a pure function of [`Facts`].
 
 mod diagnose;
 mod facts;
