@@ -47,6 +47,8 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Err(error) => return fail(Failure::System, &error),
     };
     let served = runtime.block_on(serve(options.clone(), stop()));
+    // With it ends every task that holds the data folder.
+    drop(runtime);
     root.release(&options);
     match served {
         Ok(()) => ExitCode::SUCCESS,

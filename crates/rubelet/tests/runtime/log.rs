@@ -1,5 +1,7 @@
 //! What it says about itself.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::program;
 
 #[test]
@@ -8,4 +10,11 @@ fn a_log_that_is_no_terminal_has_no_colours() {
     let text = std::fs::read_to_string(runtime.dir().join("log")).expect("a log");
     assert!(text.contains("the embedded runtime listens"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
+fn only_its_owner_may_use_the_socket() {
+    let Some(runtime) = program::start("mode") else { return };
+    let mode = std::fs::metadata(runtime.socket()).expect("a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }

@@ -276,8 +276,9 @@ impl Runtime {
 
     pub(crate) async fn stop(self: &Arc<Self>, container: &Arc<Container>, grace: i64) -> Result<()> {
         let mut state = container.state.subscribe();
-        // A start in progress ends one way or the other, soon.
-        let _ = state.wait_for(|state| *state != ContainerState::Starting).await;
+        // A start in progress ends one way or the other, soon; if its shim hangs, the kill below needs no shim.
+        let settled = state.wait_for(|state| *state != ContainerState::Starting);
+        let _ = tokio::time::timeout(KILL_PATIENCE, settled).await;
         if container.state().is_stopped() {
             return Ok(());
         }

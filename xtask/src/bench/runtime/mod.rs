@@ -78,11 +78,13 @@ async fn at_rest(args: &RuntimeArgs, embedded: &Embedded, ours: &Subject) -> any
     let runtime = embedded.pid().context("the runtime ended")?.to_string();
     let shims = embedded.shims();
     anyhow::ensure!(shims.len() == args.pods, "{} pods have {} shims", args.pods, shims.len());
-    let all_shims = || shims.iter().map(|pid| idle::cpu(pid)).sum::<anyhow::Result<Duration>>();
+    let all_shims = || shims.iter().map(|pid| idle::cpu(pid)).collect::<anyhow::Result<Vec<_>>>();
     let before = (idle::cpu(&runtime)?, all_shims()?);
     let window = Duration::from_secs(args.idle_seconds);
     tokio::time::sleep(window).await;
     let after = (idle::cpu(&runtime)?, all_shims()?);
+    let of_runtime = idle::spent(&before.0, &after.0);
+    let of_shims = before.1.iter().zip(&after.1).map(|(before, after)| idle::spent(before, after)).sum();
     let share = |spent: Duration| spent.as_secs_f64() / window.as_secs_f64() * 100.0;
     let mut rss: Vec<u64> = shims.iter().map(|pid| idle::rss_kib(pid)).collect::<Result<_, _>>()?;
     rss.sort_unstable();
@@ -92,14 +94,14 @@ async fn at_rest(args: &RuntimeArgs, embedded: &Embedded, ours: &Subject) -> any
         args.pods,
         args.idle_seconds,
         idle::rss_kib(&runtime)? as f64 / 1024.0,
-        share(after.0 - before.0),
-        share(after.1 - before.1),
+        share(of_runtime),
+        share(of_shims),
     );
     pods::clear(ours).await?;
     Ok(vec![
         Verdict::at_most("RSS of a shim in MiB, the largest", most, 3.0),
-        Verdict::at_most("CPU of all idle shims in % of a core", share(after.1 - before.1), 0.0),
-        Verdict::at_most("CPU of the idle runtime in % of a core", share(after.0 - before.0), 0.01),
+        Verdict::at_most("CPU of all idle shims in % of a core", share(of_shims), 0.0),
+        Verdict::at_most("CPU of the idle runtime in % of a core", share(of_runtime), 0.01),
     ])
 }
 

@@ -67,9 +67,11 @@ impl Root {
         Ok(Self { holder: Some(holder) })
     }
 
-    /// Lets go of the namespaces, unless a pod still needs them.
+    /// Lets go of the namespaces, unless a pod or another runtime still needs them. To be called when the runtime of
+    /// this process has ended, however it did.
     pub fn release(self, options: &Options) {
         let Some(holder) = self.holder else { return };
+        let Ok(_nobody_else) = store::lock(&options.data_dir) else { return };
         let sandboxes = Layout::new(options.data_dir.clone()).sandboxes();
         if store::entries(&sandboxes).is_ok_and(|left| left.is_empty()) {
             let _ = fs::remove_file(options.data_dir.join(RECORD));
