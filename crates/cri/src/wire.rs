@@ -197,7 +197,7 @@ mod tests {
             assert_eq!(fields.next(), Some((1, Value::Varint(1))), "{what}");
             match error {
                 WireError::NotAField => {
-                    assert_eq!((fields.next(), fields.error()), (None, Some(error)), "{what}")
+                    assert_eq!((fields.next(), fields.error()), (None, Some(error)), "{what}");
                 }
                 WireError::Truncated { .. } => {
                     let walked = [&good, message].concat();

@@ -77,7 +77,7 @@ async fn is_back(reach: &mut tokio::sync::watch::Receiver<Reach>) {
             Reach::Unasked | Reach::Lost { .. } => last_epoch = None,
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// How long to wait between two streams.
