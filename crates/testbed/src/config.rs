@@ -15,7 +15,8 @@ pub(crate) fn state_dir(dir: &Path) -> PathBuf {
 }
 
 /// `restrict_oom_score_adj` because a test machine's root may lack `CAP_SYS_RESOURCE`, and runc then dies of a
-/// negative score. Network namespaces are pinned below the state folder, so that they are found and released.
+/// negative score. A 2.x that samples the CPU use of every container once a second, whether anybody asks or not, is never
+/// idle, so it is told not to. Network namespaces are pinned below the state folder, so that they are found and released.
 pub(crate) fn toml(flavor: Flavor, dir: &Path) -> String {
     let (version, body) = match flavor {
         Flavor::V1_6 => (2, v1_6(dir)),
@@ -73,6 +74,7 @@ socket_dir = "{at}/s"
 sandbox = "{PAUSE}"
 
 [plugins."io.containerd.cri.v1.runtime"]
+stats_collect_period = "1h"
 restrict_oom_score_adj = true
 netns_mounts_under_state_dir = true
 
