@@ -118,6 +118,9 @@ pub(crate) struct Record {
     pub(crate) recheck: Recheck,
     /// What an inspection found that is not believed yet.
     pub(crate) doubt: Option<Box<Doubt>>,
+    /// Until when to wait for word of how something ended that is gone.
+    #[serde(default)]
+    pub(crate) last_words: Option<Stamp>,
     pub(crate) inspection: Inspection,
     pub(crate) trouble: Option<Box<Trouble>>,
     /// Whether the cache was told not to vouch for this pod by its global time.
@@ -141,6 +144,7 @@ impl Record {
             reinspect: None,
             recheck: Recheck::No,
             doubt: None,
+            last_words: None,
             inspection: Inspection::Idle,
             trouble: None,
             held: false,

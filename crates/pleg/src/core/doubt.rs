@@ -4,11 +4,14 @@
 //! is not told before it has been looked at again. And some say of a container that the kernel killed for want of
 //! memory that it was killed (137), and add why a moment later, without another event. Most killed containers were
 //! simply killed, and somebody waits to start them again, so that end is told at once, and corrected if need be.
+//!
+//! And what is removed right after it ended may be missed by every look, with its end announced a moment after it was
+//! found to be gone. So a moment is what is waited for.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_model::{ContainerState, ContainerStatus, PodStatus, PodUid};
+use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus, PodUid, RuntimePod};
 
 use super::Core;
 use crate::clock::{Now, Stamp};
@@ -17,6 +20,8 @@ use crate::records::{Doubt, Recheck, Record};
 
 /// How long an end that may be wrong is not believed.
 const BELIEVED_AFTER: Duration = Duration::from_millis(500);
+/// How long to wait for word of an end that was not seen.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 /// When an end that may be incomplete is looked at again.
 pub(super) const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
@@ -66,6 +71,43 @@ impl Core {
                 self.agenda.inspect(uid.clone(), until);
             }
         }
+    }
+
+    /// Whether to wait before telling that something is gone which ran when it was seen last: its end was not seen, and
+    /// may be announced any moment.
+    pub(super) fn waits_for_last_words(&mut self, uid: &PodUid, new: Option<&RuntimePod>, now: Now) -> bool {
+        let Some(record) = self.records.get(uid) else { return false };
+        let is_there = |id: &ContainerId| {
+            new.is_some_and(|new| new.containers.iter().any(|container| container.id == *id))
+        };
+        let is_doubted = |id: &ContainerId| {
+            let doubted = record.doubt.as_ref().and_then(|doubt| doubt.status.container(id));
+            doubted.is_some_and(|container| container.state == ContainerState::Exited)
+        };
+        let has_unknown_end = record.committed().is_some_and(|committed| {
+            committed.containers.iter().any(|container| {
+                container.state == ContainerState::Running
+                    && !is_there(&container.id)
+                    && !is_doubted(&container.id)
+                    && self.announced.exit(&container.id).is_none()
+            })
+        });
+        if !has_unknown_end || !self.announced.is_open() {
+            return false;
+        }
+        let until = match record.last_words {
+            Some(until) => until,
+            None => {
+                let until = now.stamp.plus(LAST_WORDS);
+                self.agenda.inspect(uid.clone(), until);
+                until
+            }
+        };
+        if let Some(record) = self.records.get_mut(uid) {
+            record.last_words = Some(until);
+            record.recheck = Recheck::Later;
+        }
+        now.stamp < until
     }
 
     /// It is time to inspect a pod once more.

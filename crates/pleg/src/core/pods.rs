@@ -19,7 +19,11 @@ impl Core {
         match &record.latest {
             Latest::Gone(trigger) => {
                 let trigger = *trigger;
-                self.remove(uid, trigger, now, out);
+                if self.waits_for_last_words(uid, None, now) {
+                    self.hold(uid, out);
+                } else {
+                    self.remove(uid, trigger, now, out);
+                }
                 return;
             }
             Latest::Listed(snapshot) => {
@@ -57,6 +61,16 @@ impl Core {
         }
         if was_withdrawn {
             self.close_in_round(uid, now, out);
+        }
+    }
+
+    /// The cache does not vouch for this pod until it is settled.
+    fn hold(&mut self, uid: &PodUid, out: &mut Vec<Effect>) {
+        if let Some(record) = self.records.get_mut(uid)
+            && !record.held
+        {
+            record.held = true;
+            out.push(Effect::Hold { pod: uid.clone() });
         }
     }
 
@@ -130,20 +144,32 @@ impl Core {
         self.lanes.finish(uid);
         match answer {
             Ok(status) if record.is_doubtful(&status, now.stamp) => self.doubt(uid, status, now),
+            Ok(_) if self.waits_for_last_words(uid, Some(&snapshot.pod), now) => {}
             Ok(status) => self.commit(uid, snapshot, started, status, now, out),
-            Err(error) => {
-                record.reinspect = record.reinspect.or(Some(Stamp::ZERO));
-                let trouble = record.trouble.get_or_insert_with(|| {
-                    Box::new(Trouble { since: started, failures: 0, last_error: error.clone() })
-                });
-                trouble.failures += 1;
-                trouble.last_error = error.clone();
-                out.extend(record.end_look(now.stamp));
-                self.list_no_later_than(self.frequent_list(now));
-                out.push(Effect::Store { pod: uid.clone(), status: Err(error), asked: snapshot.asked });
-            }
+            Err(error) => self.could_not_inspect(uid, &snapshot, started, error, now, out),
         }
         self.close_in_round(uid, now, out);
+    }
+
+    fn could_not_inspect(
+        &mut self,
+        uid: &PodUid,
+        snapshot: &Snapshot,
+        started: Stamp,
+        error: ObserveError,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        record.reinspect = record.reinspect.or(Some(Stamp::ZERO));
+        let trouble = record.trouble.get_or_insert_with(|| {
+            Box::new(Trouble { since: started, failures: 0, last_error: error.clone() })
+        });
+        trouble.failures += 1;
+        trouble.last_error = error.clone();
+        out.extend(record.end_look(now.stamp));
+        self.list_no_later_than(self.frequent_list(now));
+        out.push(Effect::Store { pod: uid.clone(), status: Err(error), asked: snapshot.asked });
     }
 
     pub(super) fn commit(
@@ -162,6 +188,7 @@ impl Core {
         let status = Arc::new(status);
         let before = record.status.clone();
         record.doubt = None;
+        record.last_words = None;
         let is_corrected = record.recheck == Recheck::Due && before.as_ref() != Some(&status);
         record.recheck = if record.is_suspicious(&status) { Recheck::Later } else { Recheck::No };
         if record.recheck == Recheck::Later {

@@ -103,6 +103,11 @@ impl Announced {
         self.things.get(id.as_str())?.exit.clone()
     }
 
+    /// Whether the runtime announces what happens, as far as we know.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// When something has to be done about what is waited for.
     pub(super) fn next_tick(&self) -> Option<Stamp> {
         self.suspects.values().min().map(|found| found.plus(GRACE))

@@ -159,6 +159,37 @@ fn an_end_that_was_announced_is_not_lost_with_its_container() {
     assert_eq!(died.exit, Some(exit(3, "Error")), "no status has ever said so");
 }
 
+/// A look may find something gone a moment before its end is announced.
+#[test]
+fn a_moment_is_waited_for_the_last_words_of_what_is_gone() {
+    let mut pleg = listening();
+    let two = || pod("A", &[("c1", Running), ("c2", Running)]);
+    announce(&mut pleg, [announcement("A", "c2", WasStarted)]);
+    pleg.answer_look("A", Some(two()));
+    pleg.answer_inspections();
+    pleg.take_told();
+
+    announce(&mut pleg, [announcement("A", "c2", Deleted)]);
+    pleg.answer_look("A", Some(pod("A", &[("c1", Running)])));
+    pleg.answer_inspections();
+    assert_eq!(pleg.told, [], "nobody has said how it ended");
+    let end = Announcement { exit: Some(exit(9, "Error")), ..announcement("A", "c2", Stopped) };
+    announce(&mut pleg, [end]);
+    pleg.answer_look("A", Some(pod("A", &[("c1", Running)])));
+    pleg.answer_inspections();
+    let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
+    assert_eq!(died.exit, Some(exit(9, "Error")));
+    pleg.take_told();
+
+    // The same of a whole pod; and if no word comes, it is told without.
+    pleg.start_list();
+    pleg.answer_list(vec![]);
+    assert_eq!(pleg.told, []);
+    pleg.pass(Duration::from_millis(200));
+    pleg.tick();
+    assert_eq!(pleg.take_told(), [told(Died, "A", "c1"), told(Removed, "A", "c1")]);
+}
+
 /// Runtimes keep old announcements for whoever comes first.
 #[test]
 fn what_was_announced_before_anybody_listened_wakes_no_dead() {
