@@ -6,12 +6,15 @@ use crate::exit::Failure;
 use rubelet_cri::{Endpoint, EndpointError, Error, Metrics, Options, RuntimeClient};
 
 /// Where runtimes listen by default, in the order in which we try them.
-const KNOWN: [&str; 5] = [
+const KNOWN: [&str; 7] = [
     "unix:///run/containerd/containerd.sock",
     "unix:///run/crio/crio.sock",
     "unix:///run/k3s/containerd/containerd.sock",
     "unix:///run/k0s/containerd.sock",
     "unix:///run/cri-dockerd.sock",
+    // Our own: run alone, and inside `rubelet run`.
+    "unix:///run/rubelet/runtime.sock",
+    "unix:///var/lib/rubelet/runtime.sock",
 ];
 
 /// How to find the runtime. For commands that only read: what changes something must be told where.

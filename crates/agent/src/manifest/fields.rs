@@ -28,6 +28,8 @@ const NO_PROBES: Verdict =
 const WINDOWS: Verdict = Refused("this is Linux");
 const NO_SERVICE_ACCOUNTS: Verdict = Refused("service accounts live in the API server");
 const APP_ARMOR: Verdict = Ignored("the runtime's own AppArmor profile stays in force");
+const SECCOMP: Verdict =
+    Works("on containerd and CRI-O; the embedded runtime refuses any profile but `Unconfined`, by name");
 const API_VOLUME: Verdict = Refused("such volumes come from the API server");
 const NETWORK_VOLUME: Verdict = Refused("mount it on the host, and use `hostPath`");
 const OLD_VOLUME: Verdict = Refused("Kubernetes no longer has this type, or only through CSI drivers");
@@ -99,7 +101,7 @@ pub(super) const CONTAINER: Table = &[
     ("stdinOnce", OK),
     ("terminationMessagePath", OK),
     ("terminationMessagePolicy", OK),
-    ("tty", OK),
+    ("tty", Works("on containerd and CRI-O; the embedded runtime refuses it, by name")),
     ("volumeDevices", API_VOLUME),
     ("volumeMounts", Works("see below")),
     ("workingDir", OK),
@@ -114,7 +116,7 @@ pub(super) const POD_SECURITY_CONTEXT: Table = &[
     ("runAsUser", OK),
     ("seLinuxChangePolicy", Ignored("volumes are relabelled by the runtime")),
     ("seLinuxOptions", OK),
-    ("seccompProfile", OK),
+    ("seccompProfile", SECCOMP),
     ("supplementalGroups", OK),
     ("supplementalGroupsPolicy", Ignored("groups of the image are merged")),
     ("sysctls", OK),
@@ -132,7 +134,7 @@ pub(super) const SECURITY_CONTEXT: Table = &[
     ("runAsNonRoot", OK),
     ("runAsUser", OK),
     ("seLinuxOptions", OK),
-    ("seccompProfile", OK),
+    ("seccompProfile", SECCOMP),
     ("windowsOptions", WINDOWS),
 ];
 

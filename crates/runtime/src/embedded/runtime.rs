@@ -63,7 +63,7 @@ impl Runtime {
     /// Takes the data folder and reads the machine's facts. Nothing is recovered yet.
     pub(crate) fn open(options: &Options) -> Result<Arc<Self>> {
         if !rustix::process::geteuid().is_root() {
-            return Err(Error::State("containers need root: call Root::become_root first".to_owned()));
+            return Err(Error::State("containers need root: run this as root (`rubelet runtime` alone also works for a user who is not)".to_owned()));
         }
         store::make_dir(&options.data_dir)?;
         let root = options
