@@ -74,12 +74,10 @@ impl Core {
     }
 
     /// Whether to wait before telling that something is gone which ran when it was seen last: its end was not seen, and
-    /// may be announced any moment.
-    pub(super) fn waits_for_last_words(&mut self, uid: &PodUid, new: Option<&RuntimePod>, now: Now) -> bool {
+    /// may be announced any moment. (Not of a whole pod: that is gone when a list has proved it, and no later.)
+    pub(super) fn waits_for_last_words(&mut self, uid: &PodUid, new: &RuntimePod, now: Now) -> bool {
         let Some(record) = self.records.get(uid) else { return false };
-        let is_there = |id: &ContainerId| {
-            new.is_some_and(|new| new.containers.iter().any(|container| container.id == *id))
-        };
+        let is_there = |id: &ContainerId| new.containers.iter().any(|container| container.id == *id);
         let is_doubted = |id: &ContainerId| {
             let doubted = record.doubt.as_ref().and_then(|doubt| doubt.status.container(id));
             doubted.is_some_and(|container| container.state == ContainerState::Exited)

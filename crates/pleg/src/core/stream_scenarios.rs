@@ -181,13 +181,19 @@ fn a_moment_is_waited_for_the_last_words_of_what_is_gone() {
     assert_eq!(died.exit, Some(exit(9, "Error")));
     pleg.take_told();
 
-    // The same of a whole pod; and if no word comes, it is told without.
+    // If no word comes, it is told without.
+    announce(&mut pleg, [announcement("A", "c3", WasStarted)]);
+    pleg.answer_look("A", Some(pod("A", &[("c1", Running), ("c3", Running)])));
+    pleg.answer_inspections();
+    pleg.take_told();
     pleg.start_list();
-    pleg.answer_list(vec![]);
+    pleg.answer_list(vec![pod("A", &[("c1", Running)])]);
+    pleg.answer_inspections();
     assert_eq!(pleg.told, []);
     pleg.pass(Duration::from_millis(200));
     pleg.tick();
-    assert_eq!(pleg.take_told(), [told(Died, "A", "c1"), told(Removed, "A", "c1")]);
+    pleg.answer_inspections();
+    assert_eq!(pleg.take_told(), [told(Died, "A", "c3"), told(Removed, "A", "c3")]);
 }
 
 /// Runtimes keep old announcements for whoever comes first.
