@@ -255,6 +255,8 @@ impl Core {
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod look_scenarios;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod scenarios;

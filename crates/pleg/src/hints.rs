@@ -25,7 +25,7 @@ const GOOD_AFTER: Duration = Duration::from_secs(30);
 
 /// Follows the announcements for as long as it is polled.
 pub(crate) async fn follow<O: Observe>(observer: Arc<O>, shared: Arc<Shared>) {
-    let mut pauses = Pauses::new(shared.clock.stamp().as_nanos());
+    let mut pauses = Pauses::new();
     let mut reach = shared.reach.subscribe();
     loop {
         let opened = Instant::now();
@@ -84,12 +84,11 @@ async fn is_back(reach: &mut tokio::sync::watch::Receiver<Reach>) {
 #[derive(Debug)]
 struct Pauses {
     next: Duration,
-    random: u64,
 }
 
 impl Pauses {
-    fn new(seed: u64) -> Self {
-        Self { next: SOON.0, random: seed | 1 }
+    fn new() -> Self {
+        Self { next: SOON.0 }
     }
 
     fn reset(&mut self) {
@@ -99,24 +98,20 @@ impl Pauses {
     /// After a stream that lasted for so long and ended so.
     fn after(&mut self, error: &StreamError, lasted: Duration) -> Duration {
         if error.is_lasting() {
-            return self.jittered(RARELY);
+            return jittered(RARELY);
         }
         if lasted >= GOOD_AFTER {
             self.reset();
         }
         let pause = self.next;
         self.next = (pause * 2).min(SOON.1);
-        self.jittered(pause)
+        jittered(pause)
     }
+}
 
-    /// Between one and one and a half times as long, so that the agents of many nodes do not move in step.
-    fn jittered(&mut self, pause: Duration) -> Duration {
-        // Xorshift: any spread will do.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        pause + pause.mul_f64((self.random % 1000) as f64 / 2000.0)
-    }
+/// Between one and one and a half times as long, so that the agents of many nodes do not move in step.
+fn jittered(pause: Duration) -> Duration {
+    pause + pause.mul_f64(fastrand::f64() / 2.0)
 }
 
 #[cfg(test)]
@@ -125,7 +120,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_until_a_stream_lasts() {
-        let mut pauses = Pauses::new(7);
+        let mut pauses = Pauses::new();
         let broken = StreamError::Broken("reset".into());
         let mut after = |lasted: u64| pauses.after(&broken, Duration::from_secs(lasted)).as_millis();
         let grown: Vec<u128> = (0..9).map(|_| after(0)).collect();
@@ -139,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_runtime_without_announcements_is_asked_rarely() {
-        let mut pauses = Pauses::new(7);
+        let mut pauses = Pauses::new();
         for error in [StreamError::Unsupported, StreamError::SwitchedOff] {
             assert!(pauses.after(&error, Duration::ZERO) >= RARELY);
         }

@@ -5,8 +5,28 @@ use k8s_openapi::api::core::v1::Pod;
 use rubelet_cri::ListFilter;
 use rubelet_model::{ContainerState, RuntimePod, SandboxState};
 
+use crate::exit::Failure;
 use crate::local::{Local, LoneRuntime, PodInfo, Unreachable};
 use crate::summary::Summary;
+
+/// Why there is no pod to do something with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotChosen {
+    #[error("{0}")]
+    Unreachable(#[from] Unreachable),
+    #[error("{0}")]
+    NotOne(#[from] NotOne),
+}
+
+impl NotChosen {
+    /// How a command ends for it.
+    pub(crate) fn failure(&self) -> Failure {
+        match self {
+            Self::Unreachable(error) => error.failure(),
+            Self::NotOne(_) => Failure::Usage,
+        }
+    }
+}
 
 /// A pod in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,36 +2,18 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 /// Reads one.
 ///
 /// # Errors
 ///
 /// What is wrong with it, and what would be right.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || {
+    let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+    length.ok_or_else(|| {
         format!("{text:?} is no length of time: give numbers with units (ms, s, m, h), as in 60s or 2m30s")
-    };
-    let mut rest = text.trim();
-    let mut total = 0.0;
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = match &rest[..letters] {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(wrong()),
-        };
-        total += number * unit;
-        rest = &rest[letters..];
-    }
-    Duration::try_from_secs_f64(total).map_err(|_| wrong())
+    })
 }
 
 #[cfg(test)]

@@ -376,6 +376,11 @@ impl Harness {
     }
 }
 
+pub(super) fn futures_ready<F: Future>(future: F) -> bool {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    std::pin::pin!(future).poll(&mut context).is_ready()
+}
+
 /// What must hold for every single step, whatever the history.
 struct Rules {
     input: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rubelet_model::{ContainerState, PodUid, SandboxState};
 
@@ -102,8 +103,9 @@ impl Core {
             FullList::InFlight { asked: expected } if expected == asked => {}
             FullList::InFlight { .. } | FullList::DueAt(_) => return,
         }
+        let waited = self.list_ended.until(asked);
         self.list_ended = now.stamp;
-        self.choose_period(answer.is_ok(), out);
+        self.choose_period(answer.is_ok(), waited, out);
         let soonest = self.soonest_list(now);
         let wanted = self.list_wanted.take().map(|wanted| wanted.max(soonest));
         let due = now.stamp.plus(self.period.now());
@@ -119,14 +121,14 @@ impl Core {
         self.finish_rounds(now, out);
     }
 
-    /// How long to wait after this list, which was asked for at `asked`.
-    fn choose_period(&mut self, is_good: bool, out: &mut Vec<Effect>) {
+    /// How long to wait after this list. One that was asked for sooner than usual proves nothing about waiting longer.
+    fn choose_period(&mut self, is_good: bool, waited: Duration, out: &mut Vec<Effect>) {
         let is_calm = is_good
             && !self.unconfirmed
             && self.records.values().all(|record| record.trouble.is_none() && !record.parts_missing);
         let (changed, reason) = if !is_calm {
             (self.period.reset(), PeriodReason::CallFailed)
-        } else if self.stream_is_complete() {
+        } else if self.stream_is_complete() && waited >= self.period.now() {
             (self.period.grow(), PeriodReason::AllAnnounced)
         } else {
             (false, PeriodReason::AllAnnounced)

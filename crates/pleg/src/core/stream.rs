@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_model::{ContainerId, PodRef, PodUid};
+use rubelet_model::{ContainerId, PodRef, PodUid, UnixNanos};
 use serde::{Deserialize, Serialize};
 
 use super::graves::Graves;
@@ -31,6 +31,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// all pods would be listed without announcements: some things take their time to go.
 const LOOK_AGAIN: [Duration; 3] =
     [Duration::from_millis(25), Duration::from_millis(150), Duration::from_millis(750)];
+/// For how long after it was opened a stream may bring what was kept from before.
+const HANDED_OVER: Duration = Duration::from_secs(30);
 /// How long what was announced is remembered, if nothing comes of it.
 const MEMORY: Duration = Duration::from_secs(60);
 
@@ -60,7 +62,7 @@ struct Baseline {
 struct Thing {
     pod: Option<PodRef>,
     subject: Option<Subject>,
-    exit: Option<(Exit, Option<rubelet_model::UnixNanos>)>,
+    exit: Option<(Exit, Option<UnixNanos>)>,
     /// Which steps were announced, the last one of them, and when it was.
     steps: Steps,
     heard: Stamp,
@@ -99,8 +101,26 @@ pub(super) enum Scope<'a> {
 
 impl Announced {
     /// How a container ended, as announced.
-    pub(super) fn exit(&self, id: &ContainerId) -> Option<(Exit, Option<rubelet_model::UnixNanos>)> {
+    pub(super) fn exit(&self, id: &ContainerId) -> Option<(Exit, Option<UnixNanos>)> {
         self.things.get(id.as_str())?.exit.clone()
+    }
+
+    /// Nothing more is announced, so nothing is missed either.
+    fn close(&mut self) {
+        self.open = None;
+        self.facts.open_since = None;
+        self.baseline = None;
+        self.suspects.clear();
+    }
+
+    /// Whether something that was heard at `at` and announced at `announced`, by the runtime's clock, may have been kept
+    /// for us from before we listened. Runtimes hand over what they kept when a stream is opened; the time of day
+    /// counts only then, since somebody may set it back later.
+    fn may_be_old(&self, announced: Option<UnixNanos>, at: Stamp) -> bool {
+        let is_early = |open: Now| {
+            at < open.stamp.plus(HANDED_OVER) && announced.is_some_and(|at| at.is_set() && at < open.wall)
+        };
+        self.baseline.is_none_or(|baseline| at < baseline.answered) || self.open.is_some_and(is_early)
     }
 
     /// Whether the runtime announces what happens, as far as we know.
@@ -124,18 +144,14 @@ impl Core {
     }
 
     pub(super) fn stream_ended(&mut self, error: StreamError, now: Now, out: &mut Vec<Effect>) {
-        self.announced.open = None;
-        self.announced.baseline = None;
-        self.announced.suspects.clear();
+        self.announced.close();
         self.announced.facts.ended(now.stamp, error);
         self.list_often(PeriodReason::NoStream, now, out);
     }
 
     /// Whoever followed it does so no more.
     pub(super) fn forget_stream(&mut self) {
-        self.announced.open = None;
-        self.announced.baseline = None;
-        self.announced.suspects.clear();
+        self.announced.close();
         self.period.reset();
     }
 
@@ -180,11 +196,7 @@ impl Core {
             return;
         }
         let pod = pod.or_else(|| record.map(|record| record.pod.clone()));
-        let opened = self.announced.open.map(|open| open.wall);
-        let is_old = announced_at
-            .zip(opened)
-            .is_some_and(|(announced, opened)| announced.is_set() && announced < opened)
-            || self.announced.baseline.is_none_or(|baseline| at < baseline.answered);
+        let is_old = self.announced.may_be_old(announced_at, at);
         let thing = self.announced.things.entry(id).or_insert_with(|| Thing {
             pod: None,
             subject: None,

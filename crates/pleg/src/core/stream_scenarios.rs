@@ -235,6 +235,39 @@ fn lists_become_rare_while_everything_is_announced() {
 }
 
 #[test]
+fn lists_that_somebody_could_not_wait_for_do_not_make_them_rarer() {
+    let mut pleg = listening();
+    for _ in 0..5 {
+        announce(&mut pleg, [Announcement { pod: None, ..announcement("", "unheard-of", WasCreated) }]);
+        pleg.pass(Duration::from_millis(100));
+        pleg.tick();
+        pleg.answer_list(vec![pod("A", &[("c1", Running)])]);
+    }
+    assert!(periods(&pleg).is_empty(), "{:?}", periods(&pleg));
+}
+
+/// Nobody who sets the clock of a node back keeps short lives from being told.
+#[test]
+fn the_time_of_day_counts_only_when_a_stream_was_just_opened() {
+    let mut pleg = listening();
+    pleg.pass(Duration::from_secs(60));
+    let early = rubelet_model::UnixNanos(1);
+    let brief = |step| Announcement { announced_at: Some(early), ..announcement("A", "brief", step) };
+    announce(&mut pleg, [brief(WasStarted), brief(Deleted)]);
+    pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    assert_eq!(pleg.core.stream_facts().short_lives, 1);
+}
+
+#[test]
+fn a_pleg_that_was_interrupted_says_of_no_stream_that_it_is_open() {
+    let mut pleg = listening();
+    assert!(pleg.core.stream_facts().open_since.is_some());
+    pleg.step(Input::Interrupted);
+    assert_eq!(pleg.core.stream_facts().open_since, None);
+}
+
+#[test]
 fn a_change_that_nobody_announced_is_counted_and_lists_are_frequent_again() {
     let mut pleg = listening();
     pleg.relist(vec![pod("A", &[("c1", Running)])]);

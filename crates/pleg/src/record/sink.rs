@@ -54,7 +54,8 @@ impl Sink {
         }))
     }
 
-    /// Into files in a folder, which together are no larger than `size`.
+    /// Into files in a folder, which together are about as large as `size`: each is ended by the first entry that is too
+    /// much for it.
     pub(super) fn ring(folder: &Path, size: u64) -> Result<Self, RecordError> {
         let failed = |source| RecordError { path: folder.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(failed)?;

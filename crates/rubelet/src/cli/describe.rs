@@ -8,9 +8,8 @@ use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus};
 use rubelet_model::RuntimePod;
 
 use crate::columns::columns;
-use crate::exit::Failure;
-use crate::local::{LocalArgs, PodInfo, Unreachable};
-use crate::pods::{NotOne, PodName, Pods, pod_of};
+use crate::local::{LocalArgs, PodInfo};
+use crate::pods::{NotChosen, PodName, Pods, pod_of};
 use crate::summary::{Summary, age};
 
 /// The arguments of `rubelet describe`.
@@ -23,14 +22,6 @@ pub(super) struct Args {
     pod: PodName,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum DescribeError {
-    #[error("{0}")]
-    Unreachable(#[from] Unreachable),
-    #[error("{0}")]
-    NotOne(#[from] NotOne),
-}
-
 pub(super) fn run(args: &Args) -> ExitCode {
     super::on_one_thread(async {
         match describe(args).await {
@@ -38,13 +29,12 @@ pub(super) fn run(args: &Args) -> ExitCode {
                 super::show(&text);
                 ExitCode::SUCCESS
             }
-            Err(DescribeError::Unreachable(error)) => super::fail(error.failure(), &error),
-            Err(error @ DescribeError::NotOne(_)) => super::fail(Failure::Usage, &error),
+            Err(error) => super::fail(error.failure(), &error),
         }
     })
 }
 
-async fn describe(args: &Args) -> Result<String, DescribeError> {
+async fn describe(args: &Args) -> Result<String, NotChosen> {
     let local = args.local.reach().await?;
     let pods = Pods::of(&local).await?;
     let rows = pods.rows();

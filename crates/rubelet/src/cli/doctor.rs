@@ -1,6 +1,5 @@
 //! `rubelet doctor`: the arguments, and how it ends.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -60,8 +59,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Format::Text => text(&facts, &findings),
         Format::Json => json(&facts, &findings) + "\n",
     };
-    // How it ends says the same to those who do not read it.
-    let _ = anstream::stdout().write_all(said.as_bytes());
+    super::show(&said);
     let has_problem = findings.iter().any(|finding| finding.severity == Severity::Problem);
     if has_problem { ExitCode::from(1) } else { ExitCode::SUCCESS }
 }

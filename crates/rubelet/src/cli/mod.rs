@@ -78,7 +78,8 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Runs a command that waits more than it works.
+/// Runs a command that waits more than it works. What is stuck, as a printer in a pipe that nobody reads, does not keep it
+/// from ending.
 fn on_one_thread(work: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {

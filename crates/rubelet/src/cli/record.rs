@@ -36,14 +36,12 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return super::fail(Failure::System, &error),
-    };
-    match runtime.block_on(record(args)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err((failure, error)) => super::fail(failure, &error),
-    }
+    super::on_one_thread(async {
+        match record(args).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err((failure, error)) => super::fail(failure, &error),
+        }
+    })
 }
 
 async fn record(args: &Args) -> Result<(), (Failure, String)> {

@@ -82,7 +82,7 @@ impl FromStr for Listen {
 const USUAL_LOG: &str = "warn,rubelet_agent::source=off";
 
 pub(super) fn run(args: &Args) -> ExitCode {
-    let filter = EnvFilter::try_from_env("RUBELET_LOG").unwrap_or_else(|_| EnvFilter::new(USUAL_LOG));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL_LOG));
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).with_env_filter(filter).init();
     let config = match args.config.as_deref().map(FileConfig::load).transpose() {

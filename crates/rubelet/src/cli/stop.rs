@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use rubelet_model::ContainerState;
 
-use crate::exit::Failure;
 use crate::http::StopRequest;
 use crate::local::{AgentClient, Local, LocalArgs, LoneRuntime, Unreachable};
-use crate::pods::{NotOne, PodName, Pods, Row};
+use crate::pods::{NotChosen, PodName, Pods, Row};
 
 /// How often to look whether pods have ended.
 const LOOK: Duration = Duration::from_millis(50);
@@ -35,14 +34,6 @@ pub(super) struct Args {
     grace_period: Option<u64>,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum StopError {
-    #[error("{0}")]
-    Unreachable(#[from] Unreachable),
-    #[error("{0}")]
-    NotOne(#[from] NotOne),
-}
-
 pub(super) fn run(args: &Args) -> ExitCode {
     super::on_one_thread(async {
         match stop(args).await {
@@ -51,14 +42,13 @@ pub(super) fn run(args: &Args) -> ExitCode {
                 ExitCode::SUCCESS
             }
             Ok(_) => ExitCode::SUCCESS,
-            Err(error @ StopError::NotOne(_)) => super::fail(Failure::Usage, &error),
-            Err(StopError::Unreachable(error)) => super::fail(error.failure(), &error),
+            Err(error) => super::fail(error.failure(), &error),
         }
     })
 }
 
 /// Ends pods; gives how many.
-async fn stop(args: &Args) -> Result<usize, StopError> {
+async fn stop(args: &Args) -> Result<usize, NotChosen> {
     let local = args.local.reach().await?;
     let rows = Pods::of(&local).await?.rows();
     let wanted: Vec<&Row> = match &args.pod {

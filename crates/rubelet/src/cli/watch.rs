@@ -36,24 +36,20 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return super::fail(Failure::System, &error),
-    };
     let filter =
         Filter { namespaces: args.namespace.clone(), pods: args.pod.clone(), kinds: args.kinds.clone() };
-    let ended = runtime.block_on(async {
+    super::on_one_thread(async {
         let found = tokio::select! {
-            () = told_to_end() => return Ok(()),
-            found = args.runtime.find() => found.map_err(|error| (error.failure(), error.to_string()))?,
+            () = told_to_end() => return ExitCode::SUCCESS,
+            found = args.runtime.find() => found,
         };
-        let watched = Watch::new(found, args.events, filter, args.output).run().await;
-        watched.map_err(|error| (Failure::System, format!("cannot print: {error}")))
-    });
-    // A printer that is stuck in a pipe that nobody reads must not keep us from ending.
-    runtime.shutdown_background();
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err((failure, error)) => super::fail(failure, &error),
-    }
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => return super::fail(error.failure(), &error),
+        };
+        match Watch::new(found, args.events, filter, args.output).run().await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => super::fail(Failure::System, &format_args!("cannot print: {error}")),
+        }
+    })
 }

@@ -50,9 +50,10 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         findings.push(Finding {
             name: "runtimeUnreachable",
             severity: Severity::Problem,
-            what: "no runtime answers, so no pod on this node can be started, stopped or seen".to_owned(),
+            what: "no runtime answers, so nothing of its pods can be seen".to_owned(),
             evidence: reason.clone(),
-            advice: "see whether it runs (systemctl status containerd, or crio) and what it logs (journalctl -u containerd)",
+            advice: "see whether this is its socket (--runtime-endpoint), whether it runs (systemctl status containerd, or crio), \
+                     and what it logs",
         });
         return findings;
     }

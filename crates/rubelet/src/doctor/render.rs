@@ -33,7 +33,10 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
             Severity::Warning => ("warning", AnsiColor::Yellow.on_default().bold()),
             Severity::Note => ("note", Style::new().bold()),
         };
-        let _ = write!(text, "\n{style}{word}:{style:#} {}\n", finding.what);
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let _ = writeln!(text, "{style}{word}:{style:#} {}", finding.what);
         let _ = writeln!(text, "  seen: {}", finding.evidence.replace('\n', "\n        "));
         let _ = writeln!(text, "  do:   {}", finding.advice);
     }

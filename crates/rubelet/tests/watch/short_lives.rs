@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use rubelet_cri::RuntimeClient;
 use rubelet_cri::v1::ContainerEventType;
 use rubelet_testbed::{Flavor, require};
 use serde_json::Value;
@@ -18,15 +19,21 @@ fn facts(watching: &Watching, name: &str) -> BTreeMap<String, Value> {
     events.map(|event| (event["event"].as_str().expect("a kind").to_owned(), event.clone())).collect()
 }
 
+/// A pod, and a watch that hears of what is run in it.
+async fn watched_pod(endpoint: &str, client: &RuntimeClient) -> (Pod, Watching) {
+    let pod = Pod::run(client, "host").await;
+    let mut watching = Watching::start(endpoint, &[]);
+    watching.pod("host").await;
+    pod.start("ready", "exit 0").await;
+    watching.event("ContainerDied", "host", "ready").await;
+    (pod, watching)
+}
+
 #[tokio::test]
 async fn containers_that_are_removed_as_soon_as_they_run_are_told_with_exit_codes() {
     let Some(containerd) = require(Flavor::V2) else { return };
     let client = client_of(&containerd.endpoint());
-    let pod = Pod::run(&client, "host").await;
-    let mut watching = Watching::start(&containerd.endpoint(), &[]);
-    watching.pod("host").await;
-    pod.start("ready", "exit 0").await;
-    watching.event("ContainerDied", "host", "ready").await;
+    let (pod, mut watching) = watched_pod(&containerd.endpoint(), &client).await;
 
     // What containerd itself announces: it may have forgotten a container when it comes to tell how that ended.
     let witness = client_of(&containerd.endpoint());
@@ -67,11 +74,7 @@ async fn containers_that_are_removed_as_soon_as_they_run_are_told_with_exit_code
 async fn an_exit_code_is_told_although_somebody_removes_the_container_at_once() {
     let Some(containerd) = require(Flavor::V2) else { return };
     let client = client_of(&containerd.endpoint());
-    let pod = Pod::run(&client, "host").await;
-    let mut watching = Watching::start(&containerd.endpoint(), &[]);
-    watching.pod("host").await;
-    pod.start("ready", "exit 0").await;
-    watching.event("ContainerDied", "host", "ready").await;
+    let (pod, mut watching) = watched_pod(&containerd.endpoint(), &client).await;
 
     // Somebody else who hears of ends, and tidies up after them.
     let rival = client_of(&containerd.endpoint());

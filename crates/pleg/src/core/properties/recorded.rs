@@ -1,0 +1,126 @@
+//! Recordings of random histories give the same events.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::record::{Damage, Played, Recorder, Recording, Replay};
+
+/// Plays a history, with a recorder.
+fn record(history: &[Op], recorder: Recorder) -> Run {
+    let mut run = Run::new();
+    run.pleg.recorder = Some(recorder);
+    run.pleg.tick();
+    for op in history {
+        run.apply(op);
+    }
+    let recorder = run.pleg.recorder.take().expect("it is still there");
+    recorder.finish().expect("written");
+    run.heard.retain(|event| event.kind.is_delivered());
+    run
+}
+
+fn replay(path: &Path) -> Result<Vec<PodEvent>, Damage> {
+    let file = BufReader::new(File::open(path).expect("a recording"));
+    let mut replay = Replay::new(Recording::open(file)?);
+    let mut events = Vec::new();
+    while let Some(played) = replay.next_while(|_| true)? {
+        match played {
+            Played::Event(event) => events.push(event),
+            Played::Gap(_) => panic!("nothing was left out"),
+        }
+    }
+    Ok(events)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 20, ..Default::default() })]
+
+    #[test]
+    fn a_recording_gives_the_same_events(history in history()) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("r");
+        let run = record(&history, Recorder::to_file(&path, "a test").expect("a file"));
+        prop_assert_eq!(replay(&path).expect("whole"), run.heard);
+    }
+
+    /// Each file of a folder starts with a copy of the state, and gives the events from there on.
+    #[test]
+    fn every_file_of_a_folder_gives_its_part(history in history()) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = record(&history, Recorder::to_folder(folder.path(), 20_000, "a test").expect("a folder"));
+        let mut files: Vec<PathBuf> =
+            folder.path().read_dir().expect("a folder").map(|file| file.expect("a file").path()).collect();
+        files.sort();
+        prop_assert!(files.len() <= 4);
+        let mut played = Vec::new();
+        for (index, file) in files.iter().enumerate() {
+            match replay(file) {
+                Ok(mut events) => played.append(&mut events),
+                // Only the last one has been ended; the others go on in the next.
+                Err(Damage::CutOff { .. }) if index + 1 < files.len() => {
+                    let whole = replay_what_is_there(file);
+                    played.extend(whole);
+                }
+                Err(damage) => prop_assert!(false, "{damage}"),
+            }
+        }
+        prop_assert!(run.heard.ends_with(&played), "{:?} is not the end of {:?}", played, run.heard);
+    }
+}
+
+fn replay_what_is_there(path: &Path) -> Vec<PodEvent> {
+    let file = BufReader::new(File::open(path).expect("a recording"));
+    let mut replay = Replay::new(Recording::open(file).expect("it begins well"));
+    let mut events = Vec::new();
+    while let Ok(Some(Played::Event(event))) = replay.next_while(|_| true) {
+        events.push(event);
+    }
+    events
+}
+
+#[test]
+fn a_damaged_recording_is_played_up_to_the_damage() {
+    let history = [
+        Op::Create { pod: 0, state: ContainerState::Running },
+        Op::AnswerList,
+        Op::Inspect { which: 0, fails: false },
+        Op::Change { pod: 0, which: 0, state: ContainerState::Exited },
+        Op::Pass { millis: 1_500 },
+        Op::AnswerList,
+        Op::Inspect { which: 0, fails: false },
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r");
+    let run = record(&history, Recorder::to_file(&path, "a test").expect("a file"));
+    assert_eq!(run.heard.len(), 2);
+    let whole = std::fs::read(&path).expect("read");
+    let starts: Vec<usize> =
+        whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+
+    let mut cut = whole.clone();
+    cut.truncate(whole.len() - 20);
+    std::fs::write(&path, &cut).expect("written");
+    let damage = replay(&path).unwrap_err();
+    let last = starts[starts.len() - 3] as u64;
+    assert!(
+        damage == Damage::CutOff { offset: last }
+            || damage == Damage::CutOff { offset: starts[starts.len() - 2] as u64 },
+        "{damage}"
+    );
+
+    let entry = starts[starts.len() - 4];
+    let mut damaged = whole.clone();
+    damaged[entry + 30] ^= 4;
+    std::fs::write(&path, &damaged).expect("written");
+    assert_eq!(replay(&path).unwrap_err(), Damage::Damaged { offset: entry as u64 });
+    assert_eq!(replay_what_is_there(&path), run.heard[..1]);
+
+    for (nonsense, said) in
+        [("", "it is empty"), ("hello\n", "it does not begin as one"), ("hello", "it does not begin as one")]
+    {
+        std::fs::write(&path, nonsense).expect("written");
+        assert_eq!(replay(&path).unwrap_err(), Damage::NotARecording(said));
+    }
+}
