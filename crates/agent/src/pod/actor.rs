@@ -25,7 +25,7 @@ use crate::board::{Board, PodView, Stage};
 use crate::manifest::Objects;
 use crate::probe::Verdicts;
 use crate::runtime::{ImageStore, Runtime};
-use crate::status::{self, Phase};
+use crate::status::{self, Phase, Rejection};
 
 /// The task of one pod.
 pub(crate) struct Actor<R> {
@@ -124,7 +124,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.board.remove(&self.uid);
     }
 
-    fn read(&mut self, mail: Mail) {
+    fn read(&mut self, mut mail: Mail) {
+        let rejection = mail.rejection.take();
         if let Some(wish) = &mail.wish {
             self.objects = wish.objects.clone();
             self.memory.forgive();
@@ -134,9 +135,26 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let now = self.tools.clock.stamp();
         let lifecycle = std::mem::replace(&mut self.lifecycle, Lifecycle::born(Arc::default()));
         self.lifecycle = lifecycle.next(mail, now);
+        if let Some(rejection) = rejection {
+            self.reject(&rejection, now);
+        }
         if matches!(self.lifecycle, Lifecycle::Syncing { .. }) {
             self.synced_since.get_or_insert(now);
         }
+    }
+
+    /// The node refuses the pod: it has failed, and whatever of it runs from before is ended.
+    fn reject(&mut self, rejection: &Rejection, now: Stamp) {
+        if matches!(self.lifecycle, Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. }) {
+            return;
+        }
+        let Rejection { reason, message } = rejection;
+        tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %reason, message, "a pod is refused");
+        self.journal.warning(None, reason.clone(), message.clone());
+        let status = rejection.status(self.lifecycle.pod(), pleg::clock::wall_clock());
+        self.said =
+            Some(ApiStatus { start_time: self.said.take().and_then(|said| said.start_time), ..status });
+        self.transition(|lifecycle| lifecycle.finished(now));
     }
 
     async fn sync(&mut self, pod: &Arc<Pod>) -> Next {

@@ -1,5 +1,6 @@
 //! What happened to a pod, in the words of Kubernetes events: the last few things, equal ones counted.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ pub struct PodHappening {
     /// Whether somebody should worry.
     pub severity: Severity,
     /// One word for it: `Pulled`, `BackOff`, `FailedMount`, …
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// What to read.
     pub message: String,
     /// The container that it happened to, if it was one.
@@ -57,16 +58,26 @@ pub(crate) struct Journal(Arc<Mutex<VecDeque<PodHappening>>>);
 
 impl Journal {
     /// Something normal happened to the pod, or to one of its containers.
-    pub(crate) fn normal(&self, container: Option<&str>, reason: &'static str, message: impl Into<String>) {
-        self.note(Severity::Normal, container, reason, message.into());
+    pub(crate) fn normal(
+        &self,
+        container: Option<&str>,
+        reason: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) {
+        self.note(Severity::Normal, container, reason.into(), message.into());
     }
 
     /// Something happened that somebody should look at.
-    pub(crate) fn warning(&self, container: Option<&str>, reason: &'static str, message: impl Into<String>) {
-        self.note(Severity::Warning, container, reason, message.into());
+    pub(crate) fn warning(
+        &self,
+        container: Option<&str>,
+        reason: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) {
+        self.note(Severity::Warning, container, reason.into(), message.into());
     }
 
-    fn note(&self, severity: Severity, container: Option<&str>, reason: &'static str, message: String) {
+    fn note(&self, severity: Severity, container: Option<&str>, reason: Cow<'static, str>, message: String) {
         let now = pleg::clock::wall_clock();
         let mut happenings = self.0.lock();
         let is_same = |known: &PodHappening| {
@@ -113,7 +124,7 @@ mod tests {
         journal.warning(Some("c"), "BackOff", "again");
         let all = journal.all();
         assert_eq!(
-            all.iter().map(|one| (one.reason, one.count)).collect::<Vec<_>>(),
+            all.iter().map(|one| (&*one.reason, one.count)).collect::<Vec<_>>(),
             [("Pulled", 1), ("BackOff", 2)]
         );
         for number in 0..100 {

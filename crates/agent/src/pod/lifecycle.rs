@@ -81,7 +81,7 @@ impl Lifecycle {
 
     /// The next state after mail.
     pub(crate) fn next(self, mail: Mail, now: Stamp) -> Self {
-        let Mail { wish, end, may_start, look: _ } = mail;
+        let Mail { wish, end, may_start, look: _, rejection: _ } = mail;
         let wished = wish.map(|wish| wish.pod);
         let end = end.or_else(|| {
             let is_deleted = wished.as_deref().is_some_and(spec::is_being_deleted);

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::manifest::Objects;
+use crate::status::Rejection;
 
 /// A pod as its source wants it, with the number of that wish: a higher one is newer.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ pub(crate) struct Mail {
     pub(crate) look: bool,
     /// Nobody of its name is left before it.
     pub(crate) may_start: bool,
+    /// The node refuses the pod.
+    pub(crate) rejection: Option<Rejection>,
 }
 
 impl Mail {
@@ -66,7 +69,13 @@ impl Mail {
             (Some(one), Some(two)) => Some(one.join(two)),
             (one, two) => one.or(two),
         };
-        Self { wish, end, look: self.look || other.look, may_start: self.may_start || other.may_start }
+        // Any of two will do, but always the same one.
+        let rejection = match (self.rejection, other.rejection) {
+            (Some(one), Some(two)) => Some(one.min(two)),
+            (one, two) => one.or(two),
+        };
+        let (look, may_start) = (self.look || other.look, self.may_start || other.may_start);
+        Self { wish, end, look, may_start, rejection }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -87,6 +96,11 @@ impl Mail {
 
     pub(crate) fn may_start() -> Self {
         Self { may_start: true, ..Self::default() }
+    }
+
+    /// The node refuses the pod: it fails with this reason, and nothing of it is started, or goes on running.
+    pub(crate) fn rejection(rejection: Rejection) -> Self {
+        Self { rejection: Some(rejection), ..Self::default() }
     }
 }
 
@@ -119,14 +133,14 @@ impl Mailbox {
         }
     }
 
-    /// Waits until there is something that makes whatever is under way pointless: an order to end, and for a pod that
-    /// was granted some seconds for that already, only one that grants fewer.
+    /// Waits until there is something that makes whatever is under way pointless: a rejection or an order to end, and for
+    /// a pod that was granted some seconds for that already, only an order that grants fewer.
     pub(crate) async fn interrupted(&self, granted: Option<u64>) {
-        let interrupts = |end: End| match granted {
-            None => true,
-            Some(granted) => end.grace.is_some_and(|grace| grace < granted),
+        let interrupts = |mail: &Mail| match granted {
+            None => mail.end.is_some() || mail.rejection.is_some(),
+            Some(granted) => mail.end.is_some_and(|end| end.grace.is_some_and(|grace| grace < granted)),
         };
-        while !self.waiting.lock().end.is_some_and(interrupts) {
+        while !interrupts(&self.waiting.lock()) {
             self.arrived.notified().await;
         }
     }
@@ -147,12 +161,12 @@ mod tests {
         let end = prop::option::of(
             (prop::option::of(0_u64..50), any::<bool>()).prop_map(|(grace, forget)| End { grace, forget }),
         );
-        (wish, end, any::<bool>(), any::<bool>()).prop_map(|(wish, end, look, may_start)| Mail {
-            wish,
-            end,
-            look,
-            may_start,
-        })
+        let rejection = prop::option::of(
+            (0..3_u8).prop_map(|number| Rejection { reason: "No".into(), message: number.to_string() }),
+        );
+        (wish, end, any::<bool>(), any::<bool>(), rejection).prop_map(
+            |(wish, end, look, may_start, rejection)| Mail { wish, end, look, may_start, rejection },
+        )
     }
 
     proptest! {

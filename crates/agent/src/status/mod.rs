@@ -4,6 +4,7 @@
 mod conditions;
 mod containers;
 mod phase;
+mod rejection;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use crate::pod::{qos_class, uses_host_network};
 use crate::probe::Verdicts;
 
 pub(crate) use phase::Phase;
+pub(crate) use rejection::Rejection;
 
 /// What keeps a container from running.
 #[derive(Clone, Debug, PartialEq, Eq)]

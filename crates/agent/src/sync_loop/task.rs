@@ -1,5 +1,6 @@
 //! The task of the sync loop, and the handle to talk to it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::pod::{Actor, ActorParts, End, Mail, Mailbox, Tools};
 use crate::runtime::{ImageStore, Runtime};
 use crate::settings::Settings;
 use crate::source::{SourceId, SourceUpdate};
+use crate::status::Rejection;
 use crate::volumes::Volumes;
 
 /// How often to look for pods that nobody wants.
@@ -51,11 +53,11 @@ pub enum PodSelector {
     One(PodUid),
 }
 
-/// An order to end pods, whether they are wanted or not.
+/// An order about pods, whether they are wanted or not.
 #[derive(Debug)]
-struct Stop {
+struct Order {
     which: PodSelector,
-    end: End,
+    mail: Mail,
 }
 
 /// Talks to an agent. Cheap to clone; it does not keep the agent running.
@@ -65,7 +67,7 @@ pub struct AgentHandle {
     pulse: Pulse,
     problems: watch::Receiver<BTreeMap<SourceId, Vec<Problem>>>,
     ready: watch::Receiver<bool>,
-    stops: mpsc::UnboundedSender<Stop>,
+    orders: mpsc::UnboundedSender<Order>,
 }
 
 impl AgentHandle {
@@ -95,13 +97,28 @@ impl AgentHandle {
 
     /// Ends pods, whether they are wanted or not. They stay ended until their manifest changes or the agent restarts.
     pub fn stop(&self, which: PodSelector, grace: Option<u64>) {
-        // If the loop has gone, so have its actors: there is nobody to tell.
-        let _ = self.stops.send(Stop { which, end: End { grace, forget: false } });
+        self.order(which, Mail::end(End { grace, forget: false }));
     }
 
     /// Ends pods and removes everything of them.
     pub fn forget(&self, which: PodSelector) {
-        let _ = self.stops.send(Stop { which, end: End { grace: None, forget: true } });
+        self.order(which, Mail::end(End { grace: None, forget: true }));
+    }
+
+    /// Refuses pods: they fail with this reason, and nothing of them is started, or goes on running.
+    pub fn reject(
+        &self,
+        which: PodSelector,
+        reason: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) {
+        let rejection = Rejection { reason: reason.into(), message: message.into() };
+        self.order(which, Mail::rejection(rejection));
+    }
+
+    fn order(&self, which: PodSelector, mail: Mail) {
+        // If the loop has gone, so have its actors: there is nobody to tell.
+        let _ = self.orders.send(Order { which, mail });
     }
 }
 
@@ -111,7 +128,7 @@ pub struct Agent<R> {
     pleg: pleg::Handle,
     updates: mpsc::Receiver<SourceUpdate>,
     /// Bounded by the people who type `rubelet stop`.
-    stops: mpsc::UnboundedReceiver<Stop>,
+    orders: mpsc::UnboundedReceiver<Order>,
     board: Board,
     pulse: Pulse,
     problems: watch::Sender<BTreeMap<SourceId, Vec<Problem>>>,
@@ -130,7 +147,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
     pub fn new(parts: AgentParts<R>) -> (Self, AgentHandle) {
         let AgentParts { runtime, pleg, settings, updates, metrics, sources } = parts;
         let clock = pleg.clock().clone();
-        let (stop_sender, stops) = mpsc::unbounded_channel();
+        let (order_sender, orders) = mpsc::unbounded_channel();
         let (problems, problems_seen) = watch::channel(BTreeMap::new());
         let (ready, ready_seen) = watch::channel(false);
         let board = Board::default();
@@ -148,13 +165,13 @@ impl<R: Runtime + ImageStore> Agent<R> {
             pulse: pulse.clone(),
             problems: problems_seen,
             ready: ready_seen,
-            stops: stop_sender,
+            orders: order_sender,
         };
         let agent = Self {
             tools,
             pleg,
             updates,
-            stops,
+            orders,
             board,
             pulse,
             problems,
@@ -183,7 +200,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
                 () = &mut stop => break,
                 // Who ended makes room for those who wait.
                 Some(ended) = self.actors.join_next_with_id() => self.actor_ended(ended),
-                Some(order) = self.stops.recv() => self.stop(&order),
+                Some(order) = self.orders.recv() => self.order(&order),
                 () = next_event(&mut events, &self.routes, &self.mailboxes) => {}
                 Some(found) = self.surveys.join_next() => self.surveyed(found),
                 // Before the first list nobody knows what runs already.
@@ -211,8 +228,8 @@ impl<R: Runtime + ImageStore> Agent<R> {
         }
     }
 
-    fn stop(&self, order: &Stop) {
-        let mail = Mail::end(order.end);
+    fn order(&self, order: &Order) {
+        let mail = order.mail.clone();
         match &order.which {
             PodSelector::All => self.mailboxes.values().for_each(|mailbox| mailbox.post(mail.clone())),
             PodSelector::One(uid) => {

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::{Agent, AgentHandle, AgentParts, PodSelector};
 use crate::board::{PodView, Stage};
 use crate::merge::{Delta, Operation};
-use crate::pod::{PodNetwork, testkit};
+use crate::pod::{PodNetwork, Severity, testkit};
 use crate::settings::Settings;
 use crate::source::{SourceId, SourceKind, SourceUpdate};
 use crate::testkit::FakeRuntime;
@@ -467,4 +467,28 @@ async fn never_two_of_a_name_and_never_a_lost_pod_whatever_happens() {
     for seed in 0..histories {
         upheaval(seed).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_refused_has_failed_and_says_why() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    scene.until_running(&["web-0"]).await;
+    let which = PodSelector::One("uid".into());
+    scene.handle.reject(which, "OutOfcpu", "Node didn't have enough resource: cpu");
+    scene.until("end", |all| all[0].stage == Stage::Terminated).await;
+    let view = scene.handle.board().all()[0].clone();
+    let said = |text: &Option<String>| text.clone().unwrap_or_default();
+    assert_eq!(said(&view.status.phase), "Failed");
+    assert_eq!(said(&view.status.reason), "OutOfcpu");
+    assert_eq!(said(&view.status.message), "Pod was rejected: Node didn't have enough resource: cpu");
+    assert_eq!(said(&view.status.qos_class), "BestEffort");
+    assert!(view.happenings.iter().any(|one| {
+        one.reason == "OutOfcpu"
+            && one.severity == Severity::Warning
+            && one.message == "Node didn't have enough resource: cpu"
+    }));
+    assert!(runtime.running().is_empty());
 }
