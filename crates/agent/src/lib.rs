@@ -12,6 +12,7 @@ pub mod merge;
 pub mod metrics;
 pub mod pod;
 mod probe;
+mod reach;
 pub mod resource;
 pub mod runtime;
 pub mod settings;

@@ -7,6 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::pod::ContainerKind;
+use crate::probe::ProbeMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
@@ -34,11 +35,13 @@ pub struct Metrics {
     desired_pods: Family<StaticLabel, Gauge>,
     orphans: Counter,
     lost_actors: Counter,
+    pub(crate) probes: ProbeMetrics,
 }
 
 impl Metrics {
     /// Shows the numbers in a registry.
     pub fn register(&self, registry: &mut Registry) {
+        self.probes.register(registry);
         registry.register(
             "kubelet_started_pods",
             "Cumulative number of pods started",

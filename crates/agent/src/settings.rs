@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::downward::NodeFacts;
+pub use crate::probe::ProbeLimits;
 use crate::pod::{Growth, HostDns, PodNetwork};
 use crate::volumes::DataDirectory;
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub retry: Duration,
     /// How many dead instances of a container are kept, for their logs and exit codes.
     pub dead_instances: usize,
+    /// How many commands of probes run at the same time.
+    pub exec_probes: ProbeLimits,
     /// How many images are fetched at the same time.
     pub parallel_pulls: usize,
 }
@@ -59,6 +62,7 @@ impl Settings {
             resync: Duration::from_secs(60),
             retry: Duration::from_secs(10),
             dead_instances: 1,
+            exec_probes: ProbeLimits::default(),
             parallel_pulls: 1,
         }
     }

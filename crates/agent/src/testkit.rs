@@ -34,6 +34,8 @@ struct World {
     hangs: BTreeSet<&'static str>,
     lost_answers: BTreeSet<&'static str>,
     broken_rules: Vec<String>,
+    exec_answer: (i32, String),
+    execs: BTreeMap<ContainerId, usize>,
 }
 
 impl World {
@@ -95,6 +97,19 @@ impl FakeRuntime {
             return Err(CallError { failure: CallFailure::Timeout, message: "no answer in time".into() });
         }
         Ok(answer)
+    }
+
+    /// Commands end like this from now on.
+    pub(crate) fn exec_answers(&self, code: i32, output: &str) {
+        self.0.lock().exec_answer = (code, output.to_owned());
+    }
+
+    /// How many commands ran to their end in the newest container of this name.
+    pub(crate) fn execs(&self, name: &str) -> usize {
+        let world = self.0.lock();
+        let named = world.containers.values().map(|(_, status)| status).filter(|status| &*status.name == name);
+        let newest = named.max_by_key(|status| status.attempt);
+        newest.and_then(|newest| world.execs.get(&newest.id)).copied().unwrap_or(0)
     }
 
     /// A call never comes back from now on.
@@ -377,9 +392,20 @@ impl Runtime for FakeRuntime {
         Ok(())
     }
 
-    async fn exec(&self, _: &ContainerId, command: &[String]) -> Result<v1::ExecSyncResponse, CallError> {
+    async fn exec(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        _: Option<Duration>,
+    ) -> Result<v1::ExecSyncResponse, CallError> {
         self.call("exec", format!("exec {}", command.join(" "))).await?;
-        Ok(v1::ExecSyncResponse::default())
+        let answer = {
+            let mut world = self.0.lock();
+            *world.execs.entry(id.clone()).or_default() += 1;
+            let (exit_code, output) = world.exec_answer.clone();
+            v1::ExecSyncResponse { exit_code, stdout: output.into_bytes(), ..Default::default() }
+        };
+        self.answer("exec", answer)
     }
 
     async fn reopen_log(&self, _: &ContainerId) -> Result<(), CallError> {

@@ -23,7 +23,7 @@ use super::plan::{self, Plan, plan};
 use super::spec;
 use crate::board::{Board, PodView, Stage};
 use crate::manifest::Objects;
-use crate::probe::Verdicts;
+use crate::probe::{PodProbes, Verdicts};
 use crate::runtime::{ImageStore, Runtime};
 use crate::status::{self, Phase, Rejection};
 
@@ -37,12 +37,18 @@ pub(crate) struct Actor<R> {
     uid: PodUid,
     lifecycle: Lifecycle,
     objects: Arc<Objects>,
+    probes: PodProbes<R>,
+    /// What the probes said when this was last looked at.
     verdicts: Verdicts,
     memory: Memory,
     journal: Journal,
     /// What was last published.
     said: Option<ApiStatus>,
     last_words: LastWords,
+    /// The status that was last acted on.
+    shown: Option<Arc<PodStatus>>,
+    /// Whether the pod needed a sandbox then.
+    lacks_sandbox: bool,
     /// When something was last done to the pod: older statuses are not acted on.
     acted: Stamp,
     /// Since when the pod is kept running.
@@ -75,7 +81,9 @@ enum Next {
 impl<R: Runtime + ImageStore> Actor<R> {
     pub(crate) fn new(parts: Parts<R>) -> Self {
         let Parts { tools, pleg, board, mailbox, pod, objects } = parts;
+        let journal = Journal::default();
         Self {
+            probes: PodProbes::new(tools.prober.clone(), journal.clone(), spec::pod_ref(&pod)),
             cache: pleg.cache(),
             uid: spec::uid(&pod),
             memory: Memory::new(tools.settings.backoff),
@@ -85,10 +93,12 @@ impl<R: Runtime + ImageStore> Actor<R> {
             board,
             mailbox,
             objects,
-            verdicts: Verdicts::without_probes(),
-            journal: Journal::default(),
+            verdicts: Verdicts::default(),
+            journal,
             said: None,
             last_words: LastWords::default(),
+            shown: None,
+            lacks_sandbox: false,
             acted: Stamp::ZERO,
             synced_since: None,
             hold_until: None,
@@ -98,6 +108,10 @@ impl<R: Runtime + ImageStore> Actor<R> {
 
     /// Runs until nothing is left of the pod, or the PLEG ends.
     pub(crate) async fn run(mut self) {
+        // A UID that cannot be a folder was refused with its manifest.
+        if let Ok(directory) = self.tools.settings.data.pod(self.uid.as_str()) {
+            self.probes.remember(directory.probes()).await;
+        }
         loop {
             let mail = self.mailbox.take();
             self.read(mail);
@@ -116,6 +130,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 Next::Idle(until) => tokio::select! {
                     biased;
                     () = self.mailbox.arrived() => {}
+                    () = self.probes.changed() => {}
                     () = sleep_until(&self.tools.clock, until) => {}
                 },
                 Next::Gone => break,
@@ -170,6 +185,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         };
         let plan = plan(inputs);
         let lacks_sandbox = matches!(plan, Plan::Recreate { .. });
+        self.lacks_sandbox = lacks_sandbox;
         let now = self.tools.clock.stamp();
         if self.is_past_deadline(pod, now) {
             self.say_deadline_exceeded();
@@ -199,36 +215,47 @@ impl<R: Runtime + ImageStore> Actor<R> {
         Next::Idle(Some(outcome.retry_at.map_or(next_look, |retry| retry.min(next_look))))
     }
 
-    /// Carries out a plan; `None` if the pod was ended in the middle of it.
+    /// Carries out a plan; `None` if the pod was ended in the middle of it. What probes find out meanwhile is told at
+    /// once: acting may take as long as an image takes to come.
     async fn act(
         &mut self,
         pod: &Arc<Pod>,
-        status: &PodStatus,
+        status: &Arc<PodStatus>,
         plan: Plan,
         remains: &Remains,
         refresh: bool,
     ) -> Option<Outcome> {
-        let mailbox = self.mailbox.clone();
-        let mut work = Work {
-            tools: &self.tools,
-            pod,
-            objects: &self.objects,
-            status,
-            memory: &mut self.memory,
-            journal: &self.journal,
-        };
-        let outcome = tokio::select! {
-            biased;
-            () = mailbox.interrupted(None) => None,
-            outcome = async {
+        let (mailbox, tools, objects) = (self.mailbox.clone(), self.tools.clone(), self.objects.clone());
+        let journal = self.journal.clone();
+        // What is told meanwhile is told by what stood in the way before.
+        let mut memory = self.memory.clone();
+        let outcome = {
+            let mut work = Work {
+                tools: &tools,
+                pod,
+                objects: &objects,
+                status,
+                memory: &mut memory,
+                journal: &journal,
+            };
+            let mut acting = std::pin::pin!(async {
                 let mut outcome = work.carry_out(plan).await;
                 if refresh {
                     work.volumes(&mut outcome).await;
                 }
                 work.remove(remains).await;
                 outcome
-            } => Some(outcome),
+            });
+            loop {
+                tokio::select! {
+                    biased;
+                    () = mailbox.interrupted(None) => break None,
+                    outcome = &mut acting => break Some(outcome),
+                    () = self.probes.changed() => self.publish_verdicts(status).await,
+                }
+            }
         };
+        self.memory = memory;
         if outcome.as_ref().is_none_or(|outcome| outcome.acted) {
             self.has_acted();
         }
@@ -243,6 +270,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if !is_up(&status) {
             self.publish(&status, true, true);
             self.transition(Lifecycle::stopped);
+            self.probes.end();
             return Next::Again;
         }
         self.publish(&status, false, false);
@@ -250,11 +278,16 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if let Some(until) = self.hold_until.filter(|until| now < *until) {
             return Next::Idle(Some(until));
         }
-        let killer = Killer { tools: &self.tools, pod, journal: &self.journal, ips: &status.ips };
-        let killed = tokio::select! {
-            biased;
-            () = self.mailbox.interrupted(Some(ending.grace)) => None,
-            killed = killer.pod(&status, Some(ending.left(now))) => Some(killed),
+        let (mailbox, tools, journal) = (self.mailbox.clone(), self.tools.clone(), self.journal.clone());
+        let killer = Killer { tools: &tools, pod, journal: &journal, ips: &status.ips };
+        let mut killing = std::pin::pin!(killer.pod(&status, Some(ending.left(now))));
+        let killed = loop {
+            tokio::select! {
+                biased;
+                () = mailbox.interrupted(Some(ending.grace)) => break None,
+                killed = &mut killing => break Some(killed),
+                () = self.probes.changed() => self.publish_verdicts(&status).await,
+            }
         };
         self.has_acted();
         if let Some(Err(error)) = &killed {
@@ -293,10 +326,17 @@ impl<R: Runtime + ImageStore> Actor<R> {
     /// A status that was read after the last action. An order to end is not kept waiting.
     async fn fresh_status(&mut self, granted: Option<u64>) -> Result<Arc<PodStatus>, Next> {
         let may_be_interrupted = matches!(self.lifecycle, Lifecycle::Syncing { .. });
-        let answer = tokio::select! {
-            biased;
-            () = self.mailbox.interrupted(granted), if may_be_interrupted => return Err(Next::Again),
-            answer = self.cache.newer_than(&self.uid, self.acted) => answer,
+        let answer = loop {
+            tokio::select! {
+                biased;
+                () = self.mailbox.interrupted(granted), if may_be_interrupted => return Err(Next::Again),
+                answer = self.cache.newer_than(&self.uid, self.acted) => break answer,
+                () = self.probes.changed() => {
+                    if let Some(shown) = self.shown.clone() {
+                        self.publish_verdicts(&shown).await;
+                    }
+                }
+            }
         };
         match answer {
             Ok(Ok(status)) => {
@@ -305,6 +345,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 if let Ok(directory) = self.tools.settings.data.pod(self.uid.as_str()) {
                     self.last_words.hear(self.lifecycle.pod(), &status, &directory).await;
                 }
+                self.tend_probes(&status).await;
                 Ok(status)
             }
             Ok(Err(error)) => {
@@ -314,6 +355,27 @@ impl<R: Runtime + ImageStore> Actor<R> {
             }
             Err(pleg::Closed) => Err(Next::Gone),
         }
+    }
+
+    /// Has the probes follow what runs, and takes note of what they say.
+    async fn tend_probes(&mut self, status: &Arc<PodStatus>) {
+        let pod = self.lifecycle.pod().clone();
+        let is_ending = match self.lifecycle {
+            Lifecycle::Pending { .. } | Lifecycle::Syncing { .. } => false,
+            Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. } => true,
+        };
+        let ips = spec::reachable_ips(&pod, &status.ips, &self.tools.settings.node.host_ips);
+        self.probes.tend(&pod, status, &ips, is_ending);
+        self.verdicts = self.probes.verdicts();
+        self.probes.save().await;
+        self.shown = Some(status.clone());
+    }
+
+    /// Tells everybody what probes have found out, in the middle of something else.
+    async fn publish_verdicts(&mut self, status: &PodStatus) {
+        self.verdicts = self.probes.verdicts();
+        self.publish(status, self.lacks_sandbox, false);
+        self.probes.save().await;
     }
 
     fn has_acted(&mut self) {

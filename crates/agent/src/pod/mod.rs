@@ -30,9 +30,10 @@ pub(crate) use actor::{Actor, Parts as ActorParts};
 pub use backoff::Growth;
 pub use config::HostDns;
 pub(crate) use config::qos_class;
+pub(crate) use journal::Journal;
 pub use journal::{PodHappening, Severity};
 pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
-pub(crate) use plan::ContainerKind;
+pub(crate) use plan::{ContainerKind, newest};
 pub use plan::PodNetwork;
 pub(crate) use restart::{restarts_after, should_start};
 pub(crate) use spec::{

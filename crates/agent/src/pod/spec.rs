@@ -1,6 +1,7 @@
 //! What the agent reads out of a pod, in words of its own.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
@@ -98,6 +99,17 @@ pub(crate) fn is_sidecar(init_container: &Container) -> bool {
 
 pub(crate) fn uses_host_network(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false)
+}
+
+/// The addresses of a pod, given those of its sandbox and of the host.
+pub(crate) fn ips(pod: &Pod, of_sandbox: &[IpAddr], of_host: &[IpAddr]) -> Vec<IpAddr> {
+    if uses_host_network(pod) { of_host.to_vec() } else { of_sandbox.to_vec() }
+}
+
+/// Where a pod can be reached from this node. On a host without addresses that is still its own loopback.
+pub(crate) fn reachable_ips(pod: &Pod, of_sandbox: &[IpAddr], of_host: &[IpAddr]) -> Vec<IpAddr> {
+    let ips = ips(pod, of_sandbox, of_host);
+    if ips.is_empty() && uses_host_network(pod) { vec![Ipv4Addr::LOCALHOST.into()] } else { ips }
 }
 
 pub(crate) fn is_being_deleted(pod: &Pod) -> bool {

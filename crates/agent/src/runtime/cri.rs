@@ -61,8 +61,13 @@ impl Runtime for CriRuntime {
         gone_is_fine(self.client.remove_container(id).await)
     }
 
-    async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<v1::ExecSyncResponse, CallError> {
-        Ok(self.client.exec_sync(id, command, Duration::ZERO).await?)
+    async fn exec(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Option<Duration>,
+    ) -> Result<v1::ExecSyncResponse, CallError> {
+        Ok(self.client.exec_sync(id, command, timeout.unwrap_or_default()).await?)
     }
 
     async fn reopen_log(&self, id: &ContainerId) -> Result<(), CallError> {

@@ -55,11 +55,13 @@ pub trait Runtime: Send + Sync + 'static {
     /// Removes a container.
     fn remove_container(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;
 
-    /// Runs a command in a container, for as long as it takes.
+    /// Runs a command in a container, for as long as it takes, or until the runtime kills it after `timeout`: then the
+    /// failure is [`CallFailure::Timeout`].
     fn exec(
         &self,
         id: &ContainerId,
         command: &[String],
+        timeout: Option<Duration>,
     ) -> impl Future<Output = Result<v1::ExecSyncResponse, CallError>> + Send;
 
     /// Has the runtime open the log of a container anew.

@@ -19,6 +19,8 @@ use crate::image::Puller;
 use crate::manifest::Problem;
 use crate::metrics::Metrics;
 use crate::pod::{Actor, ActorParts, End, Mail, Mailbox, Tools};
+use crate::probe::{Asker, Gate, Prober};
+use crate::reach::PodHttp;
 use crate::runtime::{ImageStore, Runtime};
 use crate::settings::Settings;
 use crate::source::{SourceId, SourceUpdate};
@@ -32,6 +34,8 @@ const HOUSEKEEPING: Duration = Duration::from_secs(2);
 pub struct AgentParts<R> {
     /// Acts on containers.
     pub runtime: Arc<R>,
+    /// Asks containers what their probes want to know: the same runtime, over a connection of its own.
+    pub prober: Arc<R>,
     /// Watches them.
     pub pleg: pleg::Handle,
     /// How to behave.
@@ -145,14 +149,23 @@ impl<R: Runtime + ImageStore> Agent<R> {
     /// An agent that does not run yet.
     #[must_use]
     pub fn new(parts: AgentParts<R>) -> (Self, AgentHandle) {
-        let AgentParts { runtime, pleg, settings, updates, metrics, sources } = parts;
+        let AgentParts { runtime, prober, pleg, settings, updates, metrics, sources } = parts;
         let clock = pleg.clock().clone();
         let (order_sender, orders) = mpsc::unbounded_channel();
         let (problems, problems_seen) = watch::channel(BTreeMap::new());
         let (ready, ready_seen) = watch::channel(false);
         let board = Board::default();
         let pulse = Pulse::new(clock.clone());
+        let http = PodHttp::default();
+        let gate = Gate::new(settings.exec_probes, metrics.probes.clone());
+        let prober = Prober {
+            asker: Asker { runtime: prober, http: http.clone(), gate },
+            clock: clock.clone(),
+            metrics: metrics.probes.clone(),
+        };
         let tools = Arc::new(Tools {
+            http,
+            prober: Arc::new(prober),
             puller: Puller::new(runtime.clone(), settings.parallel_pulls),
             runtime,
             volumes: Volumes::new(settings.data.clone()),

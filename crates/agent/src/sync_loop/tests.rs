@@ -43,6 +43,7 @@ impl Scene {
         let (updates, received) = mpsc::channel(8);
         let (agent, handle) = Agent::new(AgentParts {
             runtime: Arc::new(runtime.clone()),
+            prober: Arc::new(runtime.clone()),
             pleg: pleg.handle(),
             settings,
             updates: received,

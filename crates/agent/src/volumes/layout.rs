@@ -107,6 +107,12 @@ impl PodDirectory {
         self.root.join("etc-hosts")
     }
 
+    /// `probes.json`: what probes had found out.
+    #[must_use]
+    pub fn probes(&self) -> PathBuf {
+        self.root.join("probes.json")
+    }
+
     /// Makes the folders that every pod has.
     ///
     /// # Errors

@@ -82,6 +82,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let (feed, updates) = Feed::new(inbox.clone());
     let (agent, handle) = Agent::new(AgentParts {
         runtime: Arc::new(CriRuntime::new(runtime.client())),
+        prober: Arc::new(CriRuntime::new(runtime.client())),
         pleg: pleg.handle(),
         sources: sources.iter().map(AnySource::id).collect(),
         settings,

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler};
 use rubelet_model::ContainerId;
 
-use super::http_hook::{self, HttpHookError};
+use crate::pod::journal::Journal;
+use crate::reach::{ConnectionError, HttpError, PodHttp};
 use crate::runtime::{CallError, Runtime};
 
 /// Why a hook failed.
@@ -17,34 +18,63 @@ pub(super) enum HookError {
     #[error(transparent)]
     Call(CallError),
     #[error(transparent)]
-    Http(#[from] HttpHookError),
+    Http(#[from] HttpError),
     #[error("{0} hooks are not supported; use exec, httpGet or sleep")]
     Unsupported(&'static str),
 }
 
-/// Runs a hook to its end.
-pub(super) async fn run<R: Runtime>(
-    runtime: &R,
-    id: &ContainerId,
-    container: &Container,
-    hook: &LifecycleHandler,
-    ips: &[IpAddr],
-) -> Result<(), HookError> {
-    if let Some(exec) = &hook.exec {
-        let command = exec.command.clone().unwrap_or_default();
-        let answer = runtime.exec(id, &command).await.map_err(HookError::Call)?;
-        if answer.exit_code != 0 {
-            let output = [answer.stdout, answer.stderr].concat();
-            let output = String::from_utf8_lossy(&output).trim().to_owned();
-            return Err(HookError::Exit { command, code: answer.exit_code, output });
-        }
-    } else if let Some(sleep) = &hook.sleep {
-        let seconds = u64::try_from(sleep.seconds).unwrap_or(0);
-        tokio::time::sleep(Duration::from_secs(seconds)).await;
-    } else if let Some(action) = &hook.http_get {
-        http_hook::run(action, container, ips).await?;
-    } else if hook.tcp_socket.is_some() {
-        return Err(HookError::Unsupported("tcpSocket"));
-    }
-    Ok(())
+/// A container that has hooks, and how to reach it.
+pub(super) struct Hooked<'a, R> {
+    pub(super) runtime: &'a R,
+    pub(super) http: &'a PodHttp,
+    pub(super) journal: &'a Journal,
+    pub(super) id: &'a ContainerId,
+    pub(super) container: &'a Container,
+    pub(super) ips: &'a [IpAddr],
 }
+
+impl<R: Runtime> Hooked<'_, R> {
+    /// Runs a hook to its end, however long it takes.
+    pub(super) async fn run(&self, hook: &LifecycleHandler) -> Result<(), HookError> {
+        if let Some(exec) = &hook.exec {
+            let command = exec.command.clone().unwrap_or_default();
+            let answer = self.runtime.exec(self.id, &command, None).await.map_err(HookError::Call)?;
+            if answer.exit_code != 0 {
+                let output = [answer.stdout, answer.stderr].concat();
+                let output = String::from_utf8_lossy(&output).trim().to_owned();
+                return Err(HookError::Exit { command, code: answer.exit_code, output });
+            }
+        } else if let Some(sleep) = &hook.sleep {
+            let seconds = u64::try_from(sleep.seconds).unwrap_or(0);
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+        } else if let Some(action) = &hook.http_get {
+            self.http_get(action).await?;
+        } else if hook.tcp_socket.is_some() {
+            return Err(HookError::Unsupported("tcpSocket"));
+        }
+        Ok(())
+    }
+
+    /// Asks the container; any answer will do. Hooks that say `HTTPS` were once asked in plain HTTP, and some containers
+    /// still count on it.
+    async fn http_get(&self, action: &HTTPGetAction) -> Result<(), HttpError> {
+        let asked = self.http.get("lifecycle", action, self.container, self.ips).await;
+        let Err(error) = asked else { return Ok(()) };
+        if !matches!(&error, HttpError::NoAnswer { source: ConnectionError::PlainAnswer, .. }) {
+            return Err(error);
+        }
+        let plain = HTTPGetAction { scheme: Some("HTTP".to_owned()), ..action.clone() };
+        if self.http.get("lifecycle", &plain, self.container, self.ips).await.is_err() {
+            return Err(error);
+        }
+        let name = &self.container.name;
+        let message = format!(
+            "request to HTTPS lifecycle hook for {name} got HTTP response, retry with HTTP succeeded"
+        );
+        self.journal.warning(Some(name), "LifecycleHTTPFallback", message);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

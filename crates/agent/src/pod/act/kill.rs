@@ -10,7 +10,8 @@ use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Tools, hooks};
+use super::Tools;
+use super::hooks::Hooked;
 use crate::pod::grace::{KillReason, container_grace, left, stop_timeout};
 use crate::pod::journal::Journal;
 use crate::pod::order::waits_for;
@@ -134,10 +135,15 @@ impl<R: Runtime> Killer<'_, R> {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
         let Some(hook) = hook.filter(|_| grace > 0) else { return grace };
         let begun = Instant::now();
-        let ips: &[IpAddr] =
-            if spec::uses_host_network(self.pod) { &self.tools.settings.node.host_ips } else { self.ips };
-        let ran = hooks::run(&*self.tools.runtime, id, container, hook, ips);
-        match tokio::time::timeout(Duration::from_secs(grace), ran).await {
+        let hooked = Hooked {
+            runtime: &*self.tools.runtime,
+            http: &self.tools.http,
+            journal: self.journal,
+            id,
+            container,
+            ips: &spec::reachable_ips(self.pod, self.ips, &self.tools.settings.node.host_ips),
+        };
+        match tokio::time::timeout(Duration::from_secs(grace), hooked.run(hook)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 self.journal.warning(Some(&container.name), "FailedPreStopHook", "PreStopHook failed");

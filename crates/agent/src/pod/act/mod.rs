@@ -5,7 +5,6 @@
 
 mod cleanup;
 mod hooks;
-mod http_hook;
 mod image;
 mod kill;
 mod memory;
@@ -29,6 +28,8 @@ use crate::downward::PodFacts;
 use crate::image::Puller;
 use crate::manifest::Objects;
 use crate::metrics::Metrics;
+use crate::probe::Prober;
+use crate::reach::PodHttp;
 use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
 use crate::settings::Settings;
 use crate::volumes::{Prepared, VolumeError, Volumes};
@@ -46,6 +47,8 @@ pub(crate) struct Tools<R> {
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
+    pub(crate) http: PodHttp,
+    pub(crate) prober: Arc<Prober<R>>,
 }
 
 /// How acting went.
@@ -106,7 +109,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                     let home = Home {
                         sandbox,
                         config: self.sandbox_config(attempt),
-                        ips: self.status.ips.clone(),
+                        ips: spec::ips(self.pod, &self.status.ips, &self.tools.settings.node.host_ips),
                         prepared,
                     };
                     self.start_all(&home, &starts, &mut outcome).await;

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Container;
 use pleg::{GoDuration, Stamp};
 use rubelet_model::{ContainerId, ContainerState};
 
+use super::hooks::Hooked;
 use super::memory::fingerprint;
 use super::{Home, Outcome, Work, retry_after};
 use crate::downward::PodFacts;
@@ -130,8 +131,15 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     ) -> Result<(), Failure> {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(hook) = hook else { return Ok(()) };
-        let ran = super::hooks::run(&*self.tools.runtime, id, container, hook, ips).await;
-        let Err(error) = ran else { return Ok(()) };
+        let hooked = Hooked {
+            runtime: &*self.tools.runtime,
+            http: &self.tools.http,
+            journal: self.journal,
+            id,
+            container,
+            ips: &spec::reachable_ips(self.pod, ips, &self.tools.settings.node.host_ips),
+        };
+        let Err(error) = hooked.run(hook).await else { return Ok(()) };
         self.journal.warning(Some(&container.name), "FailedPostStartHook", "PostStartHook failed");
         let killed = self.killer().after_failed_hook(id, container).await;
         if let Err(error) = killed {

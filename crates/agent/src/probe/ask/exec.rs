@@ -1,0 +1,91 @@
+//! A command in the container: well if it ends with 0.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, ExecAction};
+use rubelet_model::ContainerId;
+
+use super::{Answer, AskError, beginning};
+use crate::environment::expand;
+use crate::runtime::{CallFailure, Runtime};
+
+/// A runtime that was told to kill the command gets this long to do it and say so.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn ask<R: Runtime>(
+    runtime: &R,
+    id: &ContainerId,
+    container: &Container,
+    action: &ExecAction,
+    timeout: Duration,
+) -> Result<Answer, AskError> {
+    let command = command(container, action);
+    let timed_out = || Ok(Answer::Bad(format!("command {:?} timed out", command.join(" "))));
+    // A runtime that does not come back at all must not hold up the commands of others.
+    let ran = runtime.exec(id, &command, Some(timeout));
+    let Ok(ran) = tokio::time::timeout(timeout + PATIENCE, ran).await else { return timed_out() };
+    match ran {
+        Ok(answer) if answer.exit_code == 0 => Ok(Answer::Good),
+        Ok(answer) => Ok(Answer::Bad(beginning(&[answer.stdout, answer.stderr].concat()))),
+        Err(error) if error.failure == CallFailure::Timeout => timed_out(),
+        Err(error) => Err(AskError::Call(error)),
+    }
+}
+
+/// The command, with what the container's own plain variables say in place of `$(NAME)`.
+fn command(container: &Container, action: &ExecAction) -> Vec<String> {
+    let lookup = |name: &str| {
+        let variable = container.env.iter().flatten().rev().find(|variable| variable.name == name)?;
+        variable.value.as_deref()
+    };
+    action.command.iter().flatten().map(|word| expand(word, lookup)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::EnvVar;
+
+    use super::*;
+    use crate::testkit::FakeRuntime;
+
+    fn asks(command: &[&str]) -> ExecAction {
+        ExecAction { command: Some(command.iter().map(|word| (*word).to_owned()).collect()) }
+    }
+
+    async fn answer(runtime: &FakeRuntime) -> Result<Answer, AskError> {
+        let (container, action) = (Container::default(), asks(&["test", "-f", "/ok"]));
+        ask(runtime, &"c".into(), &container, &action, Duration::from_secs(2)).await
+    }
+
+    #[test]
+    fn plain_variables_are_expanded_and_others_left() {
+        let variable = |name: &str, value: Option<&str>| EnvVar {
+            name: name.to_owned(),
+            value: value.map(str::to_owned),
+            ..EnvVar::default()
+        };
+        let env = vec![variable("PORT", Some("80")), variable("FROM", None), variable("PORT", Some("81"))];
+        let container = Container { env: Some(env), ..Container::default() };
+        let words = command(&container, &asks(&["nc", "$(PORT)", "$(FROM)", "$$(PORT)"]));
+        assert_eq!(words, ["nc", "81", "$(FROM)", "$(PORT)"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn exit_codes_timeouts_and_failures_are_three_things() {
+        let runtime = FakeRuntime::default();
+        assert_eq!(answer(&runtime).await.unwrap(), Answer::Good);
+        runtime.exec_answers(3, "no such file");
+        assert_eq!(answer(&runtime).await.unwrap(), Answer::Bad("no such file".to_owned()));
+        runtime.exec_answers(1, &"x".repeat(20_000));
+        let Answer::Bad(said) = answer(&runtime).await.unwrap() else { panic!("it failed") };
+        assert_eq!(said.len(), 10 << 10);
+        runtime.fail("exec", Some("no such container"));
+        assert_eq!(answer(&runtime).await.unwrap_err().to_string(), "no such container");
+        runtime.fail("exec", None);
+        runtime.lose_answers("exec", true);
+        let timed_out = Answer::Bad("command \"test -f /ok\" timed out".to_owned());
+        assert_eq!(answer(&runtime).await.unwrap(), timed_out, "the runtime killed it");
+        runtime.hang("exec");
+        assert_eq!(answer(&runtime).await.unwrap(), timed_out, "the runtime never answers");
+    }
+}

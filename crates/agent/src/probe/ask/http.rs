@@ -1,0 +1,32 @@
+//! A question over HTTP: well if the answer is a 2xx or 3xx.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
+use pleg::GoDuration;
+
+use super::{Answer, AskError};
+use crate::reach::PodHttp;
+
+pub(super) async fn ask(
+    http: &PodHttp,
+    action: &HTTPGetAction,
+    container: &Container,
+    ips: &[IpAddr],
+    timeout: Duration,
+) -> Result<Answer, AskError> {
+    let asked = http.get("probe", action, container, ips);
+    let Ok(answer) = tokio::time::timeout(timeout, asked).await else {
+        return Ok(Answer::Bad(format!("no answer to httpGet within {}", GoDuration(timeout))));
+    };
+    match answer {
+        Ok(answer) => Ok(match answer.code {
+            200..=299 => Answer::Good,
+            300..=399 => Answer::Odd(format!("Probe terminated redirects, Response body: {}", answer.body)),
+            code => Answer::Bad(format!("HTTP probe failed with statuscode: {code}")),
+        }),
+        Err(error) if error.is_about_answer() => Ok(Answer::Bad(error.to_string())),
+        Err(error) => Err(AskError::Http(error)),
+    }
+}

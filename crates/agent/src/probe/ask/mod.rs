@@ -1,0 +1,107 @@
+//! Asks a container, in the way that its probe says.
+
+mod exec;
+mod grpc;
+mod http;
+mod tcp;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Probe};
+use rubelet_model::ContainerId;
+
+use super::course::Verdict;
+use super::gate::{Gate, Turn};
+use crate::reach::{HttpError, PodHttp, ReachError};
+use crate::runtime::{CallError, Runtime};
+
+/// So much of what a container says is kept.
+const MOST_OUTPUT: usize = 10 << 10;
+
+/// What a container answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Good,
+    /// Good, but somebody should know this.
+    Odd(String),
+    /// And what it said.
+    Bad(String),
+}
+
+impl Answer {
+    pub(super) fn verdict(&self) -> Verdict {
+        match self {
+            Self::Good | Self::Odd(_) => Verdict::Success,
+            Self::Bad(_) => Verdict::Failure,
+        }
+    }
+}
+
+/// Why a container could not be asked: this says nothing about the container.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AskError {
+    #[error("{0}")]
+    Call(CallError),
+    #[error(transparent)]
+    Reach(#[from] ReachError),
+    #[error(transparent)]
+    Http(HttpError),
+    #[error("{0} is not an address")]
+    Address(String),
+    #[error("missing probe handler; give the probe one of exec, httpGet, tcpSocket or grpc")]
+    Nothing,
+}
+
+/// Whom to ask, and what.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) id: ContainerId,
+    pub(super) container: Arc<Container>,
+    pub(super) probe: Arc<Probe>,
+    pub(super) ips: Arc<[IpAddr]>,
+    pub(super) timeout: Duration,
+}
+
+/// Asks containers.
+#[derive(Debug)]
+pub(crate) struct Asker<R> {
+    /// With a connection of its own: what probes ask never waits for what the PLEG asks, nor the other way round.
+    pub(crate) runtime: Arc<R>,
+    pub(crate) http: PodHttp,
+    pub(crate) gate: Gate,
+}
+
+impl<R: Runtime> Asker<R> {
+    /// Waits until a container may be asked: commands take turns.
+    pub(super) async fn turn(&self, question: &Question) -> Option<Turn> {
+        match question.probe.exec {
+            Some(_) => Some(self.gate.turn().await),
+            None => None,
+        }
+    }
+
+    /// Asks a container once.
+    pub(super) async fn ask(&self, question: &Question) -> Result<Answer, AskError> {
+        let Question { id, container, probe, ips, timeout } = question;
+        if let Some(action) = &probe.exec {
+            exec::ask(&*self.runtime, id, container, action, *timeout).await
+        } else if let Some(action) = &probe.http_get {
+            http::ask(&self.http, action, container, ips, *timeout).await
+        } else if let Some(action) = &probe.tcp_socket {
+            tcp::ask(action, container, ips, *timeout).await
+        } else if let Some(action) = &probe.grpc {
+            grpc::ask(action, container, ips, *timeout).await
+        } else {
+            Err(AskError::Nothing)
+        }
+    }
+}
+
+/// The beginning of what a container said.
+fn beginning(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_OUTPUT)]).into_owned()
+}

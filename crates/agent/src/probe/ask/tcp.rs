@@ -1,0 +1,24 @@
+//! A TCP port: well if somebody listens.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, TCPSocketAction};
+use pleg::GoDuration;
+
+use super::{Answer, AskError};
+use crate::reach::{Address, dial};
+
+pub(super) async fn ask(
+    action: &TCPSocketAction,
+    container: &Container,
+    ips: &[IpAddr],
+    timeout: Duration,
+) -> Result<Answer, AskError> {
+    let address = Address::of(action.host.as_deref(), &action.port, container, ips)?;
+    Ok(match tokio::time::timeout(timeout, dial(&address)).await {
+        Ok(Ok(_)) => Answer::Good,
+        Ok(Err(error)) => Answer::Bad(error.to_string()),
+        Err(_) => Answer::Bad(format!("dial tcp {address}: no connection within {}", GoDuration(timeout))),
+    })
+}

@@ -1,0 +1,140 @@
+//! How many commands of probes run at the same time. A command costs the node far more than a question over the network:
+//! a storm of them must neither take the processors from those who watch the runtime nor fill the process table.
+//!
+//! Two limits, because two things are scarce. To *begin* a command costs processor time, so only a few begin at once;
+//! one that has begun and takes its time mostly sleeps, and no longer counts there: slow commands of one pod do not
+//! hold up those of others. How many there are in all is limited, too. Whoever must wait is late, in the order of
+//! arrival, and never left out; how late shows in the metrics.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::metrics::ProbeMetrics;
+
+/// After this long a command is taken to have begun.
+const BEGINNING: Duration = Duration::from_millis(500);
+
+/// How many commands of probes run at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeLimits {
+    /// How many begin at once.
+    pub begin_at_once: usize,
+    /// How many there are in all.
+    pub at_once: usize,
+}
+
+impl Default for ProbeLimits {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self { begin_at_once: processors.div_ceil(2), at_once: 64.max(8 * processors) }
+    }
+}
+
+/// Lets commands through. Clones are the same gate.
+#[derive(Clone, Debug)]
+pub(crate) struct Gate {
+    beginnings: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+    metrics: ProbeMetrics,
+}
+
+/// Leave to run a command, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    beginning: Option<OwnedSemaphorePermit>,
+    place: Option<OwnedSemaphorePermit>,
+    metrics: ProbeMetrics,
+}
+
+impl Gate {
+    pub(crate) fn new(limits: ProbeLimits, metrics: ProbeMetrics) -> Self {
+        let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.max(1)));
+        Self { beginnings: semaphore(limits.begin_at_once), places: semaphore(limits.at_once), metrics }
+    }
+
+    /// Waits for a turn.
+    pub(super) async fn turn(&self) -> Turn {
+        let _waits = self.metrics.command_waits();
+        // Nobody closes them.
+        let place = self.places.clone().acquire_owned().await.ok();
+        let beginning = self.beginnings.clone().acquire_owned().await.ok();
+        self.metrics.command_begins();
+        Turn { beginning, place, metrics: self.metrics.clone() }
+    }
+}
+
+impl Turn {
+    /// Runs a command to its end. Others may begin before that, if it takes its time.
+    pub(super) async fn run<T>(mut self, command: impl Future<Output = T>) -> T {
+        let mut command = std::pin::pin!(command);
+        if let Ok(answer) = tokio::time::timeout(BEGINNING, &mut command).await {
+            return answer;
+        }
+        self.beginning = None;
+        command.await
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.place = None;
+        self.metrics.command_ended();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::task::JoinSet;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Runs `commands` that take `each`; gives how many ran at once at most, and how long all took.
+    async fn storm(limits: ProbeLimits, commands: usize, each: Duration) -> (usize, Duration) {
+        let gate = Gate::new(limits, ProbeMetrics::default());
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let begun = Instant::now();
+        let mut tasks = JoinSet::new();
+        for _ in 0..commands {
+            let (gate, running, most) = (gate.clone(), running.clone(), most.clone());
+            tasks.spawn(async move {
+                let command = async {
+                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    tokio::time::sleep(each).await;
+                    running.fetch_sub(1, Ordering::SeqCst);
+                };
+                gate.turn().await.run(command).await;
+            });
+        }
+        assert_eq!(tasks.join_all().await.len(), commands, "nobody is left out");
+        (most.load(Ordering::SeqCst), begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn short_commands_take_turns() {
+        let limits = ProbeLimits { begin_at_once: 2, at_once: 8 };
+        let (most, took) = storm(limits, 100, Duration::from_millis(20)).await;
+        assert_eq!((most, took), (2, Duration::from_secs(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_commands_do_not_hold_up_those_that_wait_to_begin() {
+        let limits = ProbeLimits { begin_at_once: 2, at_once: 8 };
+        let (most, took) = storm(limits, 16, Duration::from_secs(10)).await;
+        assert_eq!(most, 8, "but there is a limit to all");
+        assert!(took < Duration::from_secs(23), "two rounds of eight, not eight of two: {took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stops_waiting_takes_no_turn() {
+        let gate = Gate::new(ProbeLimits { begin_at_once: 1, at_once: 1 }, ProbeMetrics::default());
+        let held = gate.turn().await;
+        assert!(tokio::time::timeout(Duration::from_secs(1), gate.turn()).await.is_err());
+        drop(held);
+        assert!(tokio::time::timeout(Duration::from_secs(1), gate.turn()).await.is_ok());
+    }
+}

@@ -1,0 +1,130 @@
+//! When probes are due. Pure.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Probe;
+use pleg::{Now, Stamp};
+use rubelet_model::UnixNanos;
+
+/// How long and how often a probe asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace {
+    pub(super) initial_delay: Duration,
+    pub(super) period: Duration,
+    pub(super) timeout: Duration,
+}
+
+impl Pace {
+    pub(super) fn of(probe: &Probe) -> Self {
+        let seconds = |value: Option<i32>, default: u64, least: u64| {
+            let value = value.and_then(|value| u64::try_from(value).ok()).filter(|value| *value >= least);
+            Duration::from_secs(value.unwrap_or(default))
+        };
+        Self {
+            initial_delay: seconds(probe.initial_delay_seconds, 0, 0),
+            period: seconds(probe.period_seconds, 10, 1),
+            timeout: seconds(probe.timeout_seconds, 1, 1),
+        }
+    }
+
+    /// How long a container of this age is still left alone.
+    pub(super) fn delay_left(&self, age: Duration) -> Duration {
+        self.initial_delay.saturating_sub(age)
+    }
+
+    /// An agent that has just come finds many containers at once: their probes begin at any moment of their first
+    /// period, `fraction` of it. Containers that it starts itself are spread as they are, and are not kept waiting.
+    pub(super) fn spread(&self, uptime: Duration, was_found: bool, fraction: f64) -> Duration {
+        if was_found && self.period > uptime { self.period.mul_f64(fraction) } else { Duration::ZERO }
+    }
+
+    /// When the next round is due after one that was due at `due` and has ended `now`. A round that took longer than
+    /// the period is followed by the next one at once; rounds never pile up.
+    pub(super) fn next(&self, due: Stamp, now: Stamp) -> Stamp {
+        due.plus(self.period).max(now)
+    }
+}
+
+/// How long a container has been running. The runtime's clock is believed within what we saw ourselves: one that did not
+/// run when we last `looked` cannot be older than that.
+pub(super) fn age(started_at: UnixNanos, looked: Option<Stamp>, now: Now) -> Duration {
+    let by_runtime = if started_at.is_set() {
+        Duration::from_nanos(u64::try_from(now.wall.0.saturating_sub(started_at.0)).unwrap_or(0))
+    } else {
+        Duration::ZERO
+    };
+    looked.map_or(by_runtime, |looked| by_runtime.min(looked.until(now.stamp)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp::from_nanos(seconds * SECOND)
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn fields_have_the_defaults_of_the_api() {
+        let read = |delay, period, timeout| {
+            let probe = Probe {
+                initial_delay_seconds: delay,
+                period_seconds: period,
+                timeout_seconds: timeout,
+                ..Probe::default()
+            };
+            let Pace { initial_delay, period, timeout } = Pace::of(&probe);
+            (initial_delay.as_secs(), period.as_secs(), timeout.as_secs())
+        };
+        assert_eq!(read(None, None, None), (0, 10, 1));
+        assert_eq!(read(Some(0), Some(0), Some(0)), (0, 10, 1));
+        assert_eq!(read(Some(5), Some(2), Some(3)), (5, 2, 3));
+        assert_eq!(read(Some(-5), Some(-2), Some(-3)), (0, 10, 1));
+    }
+
+    #[test]
+    fn only_what_was_found_by_a_young_agent_is_spread() {
+        let pace = Pace { initial_delay: Duration::ZERO, period: seconds(10), timeout: seconds(1) };
+        // uptime, found → wait, for a fraction of 0.5
+        let table = [(0, true, 5), (9, true, 5), (10, true, 0), (600, true, 0), (0, false, 0)];
+        for (uptime, was_found, wanted) in table {
+            assert_eq!(pace.spread(seconds(uptime), was_found, 0.5), seconds(wanted), "{uptime} {was_found}");
+        }
+    }
+
+    #[test]
+    fn rounds_keep_their_rhythm_and_never_pile_up() {
+        let pace = Pace { initial_delay: Duration::ZERO, period: seconds(10), timeout: seconds(1) };
+        // due, ended → next
+        let table = [(100, 100, 110), (100, 104, 110), (100, 110, 110), (100, 137, 137)];
+        for (due, ended, wanted) in table {
+            assert_eq!(pace.next(at(due), at(ended)), at(wanted), "{due} {ended}");
+        }
+    }
+
+    #[test]
+    fn a_container_is_left_alone_for_its_delay_counted_from_its_start() {
+        let pace = Pace { initial_delay: seconds(30), period: seconds(10), timeout: seconds(1) };
+        let now = Now { stamp: at(100), wall: UnixNanos(1_000 * SECOND as i64) };
+        // started by the runtime's clock, last look before it ran → age, what is left of the delay
+        let table = [
+            (990, None, 10, 20),
+            (900, None, 100, 0),
+            (900, Some(98), 2, 28),
+            (999, Some(98), 1, 29),
+            (0, None, 0, 30),
+            // A clock that goes ahead.
+            (5_000, Some(98), 0, 30),
+        ];
+        for (started, looked, old, left) in table {
+            let age = age(UnixNanos(started * SECOND as i64), looked.map(at), now);
+            assert_eq!((age, pace.delay_left(age)), (seconds(old), seconds(left)), "{started} {looked:?}");
+        }
+    }
+}

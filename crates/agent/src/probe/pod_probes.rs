@@ -1,0 +1,223 @@
+//! The probes of one pod: its actor has them begun and ended as containers come and go, and hears of every new verdict.
+//!
+//! Verdicts are one value in a `watch`: newest wins, nobody waits for anybody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, Pod, Probe};
+use pleg::{Clock, Now, Stamp};
+use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodRef, PodStatus};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::ask::{Asker, Question};
+use super::course::{Course, Kind, Thresholds, Verdict};
+use super::metrics::ProbeMetrics;
+use super::pace::{Pace, age};
+use super::record::Record;
+use super::verdicts::Verdicts;
+use super::worker::Worker;
+use crate::pod::{Journal, containers, init_containers, is_sidecar, newest};
+use crate::runtime::Runtime;
+
+/// What probing needs, the same for all pods.
+#[derive(Debug)]
+pub(crate) struct Prober<R> {
+    pub(crate) asker: Asker<R>,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: ProbeMetrics,
+}
+
+/// A probe that runs.
+struct Running {
+    probe: Arc<Probe>,
+    ips: Arc<[IpAddr]>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The probes of one pod. Dropping this ends them.
+pub(crate) struct PodProbes<R> {
+    prober: Arc<Prober<R>>,
+    journal: Journal,
+    pod: PodRef,
+    running: BTreeMap<(ContainerId, Kind), Running>,
+    verdicts: watch::Sender<Verdicts>,
+    changes: watch::Receiver<Verdicts>,
+    /// When the last status was read: what runs since then has not run for longer.
+    looked: Option<Stamp>,
+    /// What is on disk.
+    record: Record,
+    path: Option<PathBuf>,
+    /// Whose numbers to forget at the end.
+    counted: BTreeSet<(Kind, Arc<str>)>,
+}
+
+impl<R: Runtime> PodProbes<R> {
+    /// Those of a pod that nothing is known of yet.
+    pub(crate) fn new(prober: Arc<Prober<R>>, journal: Journal, pod: PodRef) -> Self {
+        let (verdicts, changes) = watch::channel(Verdicts::default());
+        Self {
+            prober,
+            journal,
+            pod,
+            running: BTreeMap::new(),
+            verdicts,
+            changes,
+            looked: None,
+            record: Record::default(),
+            path: None,
+            counted: BTreeSet::new(),
+        }
+    }
+
+    /// Goes on from what an agent before this one had found out, and writes down here what this one finds out.
+    pub(crate) async fn remember(&mut self, path: PathBuf) {
+        let reading = path.clone();
+        let read = tokio::task::spawn_blocking(move || Record::read(&reading)).await;
+        self.record = read.unwrap_or_default();
+        self.path = Some(path);
+    }
+
+    /// What is known now.
+    pub(crate) fn verdicts(&mut self) -> Verdicts {
+        self.changes.borrow_and_update().clone()
+    }
+
+    /// Waits until there is something that was not seen yet. Losing this future loses nothing.
+    pub(crate) async fn changed(&mut self) {
+        // We hold a sender: it cannot be closed.
+        let _ = self.changes.changed().await;
+    }
+
+    /// Begins the probes of what runs now, and ends those of what does not. A pod that ends is no longer asked whether
+    /// it has started or lives: it is taken to have and to do.
+    pub(crate) fn tend(&mut self, pod: &Pod, status: &PodStatus, ips: &[IpAddr], is_ending: bool) {
+        let now = self.prober.clock.now();
+        let probed: Vec<Probed<'_>> = probed(pod, status).collect();
+        let is_probed = |id: &ContainerId| probed.iter().any(|one| one.instance.id == *id);
+        self.running.retain(|(id, kind), _| {
+            is_probed(id) && (!is_ending || kind.outlives_order_to_end())
+        });
+        self.verdicts.send_if_modified(|verdicts| verdicts.keep(is_probed));
+        let ips: Arc<[IpAddr]> = ips.into();
+        for one in &probed {
+            if is_ending && !one.kind.outlives_order_to_end() {
+                let (id, kind) = (&one.instance.id, one.kind);
+                self.verdicts.send_if_modified(|all| all.set(id, kind, Some(Verdict::Success)));
+            } else if !self.goes_on(one, &ips) {
+                self.begin(one, &ips, now);
+            }
+        }
+        self.looked = Some(now.stamp);
+    }
+
+    /// Whether a probe runs as it should, or has run to its end.
+    fn goes_on(&self, one: &Probed<'_>, ips: &Arc<[IpAddr]>) -> bool {
+        let Some(running) = self.running.get(&(one.instance.id.clone(), one.kind)) else { return false };
+        let verdict = self.verdicts.borrow().of(&one.instance.id).by(one.kind);
+        let was_lost = running.task.is_finished() && !one.kind.is_final(verdict);
+        if was_lost {
+            tracing::error!(pod = %self.pod, container = %one.instance.id, "a probe was lost; it is begun anew");
+        }
+        *running.probe == *one.probe && running.ips == *ips && !was_lost
+    }
+
+    fn begin(&mut self, one: &Probed<'_>, ips: &Arc<[IpAddr]>, now: Now) {
+        let Probed { kind, container, instance, probe } = *one;
+        let id = &instance.id;
+        let was_found = self.looked.is_none();
+        // One whose definition changed goes on from its own verdict; one that was found, from the record.
+        let known = self.verdicts.borrow().of(id).by(kind).or_else(|| self.record.get(id).by(kind));
+        let course = Course::begin(kind, Thresholds::of(probe), known);
+        let verdict = course.verdict();
+        self.verdicts.send_if_modified(|verdicts| verdicts.set(id, kind, verdict));
+        let pace = Pace::of(probe);
+        let age = age(instance.started_at, self.looked, now);
+        let uptime = Stamp::ZERO.until(now.stamp);
+        let delay = pace.delay_left(age).max(pace.spread(uptime, was_found, fastrand::f64()));
+        let probe = Arc::new(probe.clone());
+        let question = Question {
+            id: id.clone(),
+            container: Arc::new(container.clone()),
+            probe: probe.clone(),
+            ips: ips.clone(),
+            timeout: pace.timeout,
+        };
+        let worker = Worker {
+            prober: self.prober.clone(),
+            journal: self.journal.clone(),
+            pod: self.pod.clone(),
+            kind,
+            question,
+            pace,
+            course,
+            verdicts: self.verdicts.clone(),
+            delay,
+        };
+        self.counted.insert((kind, container.name.as_str().into()));
+        let running = Running { probe, ips: ips.clone(), task: tokio::spawn(worker.run()) };
+        self.running.insert((id.clone(), kind), running);
+    }
+
+    /// Ends all of them: nothing of the pod runs any more.
+    pub(crate) fn end(&mut self) {
+        self.running.clear();
+        self.verdicts.send_if_modified(|verdicts| verdicts.keep(|_| false));
+    }
+
+    /// Writes down what is known, if that is not what was written last.
+    pub(crate) async fn save(&mut self) {
+        let Some(path) = self.path.clone() else { return };
+        let record = Record::of(&self.verdicts.borrow());
+        if record == self.record {
+            return;
+        }
+        let writing = record.clone();
+        let written = tokio::task::spawn_blocking(move || writing.write(&path)).await;
+        match written {
+            Ok(Ok(())) => self.record = record,
+            Ok(Err(error)) => {
+                tracing::warn!(pod = %self.pod, %error, "what probes found out cannot be written down");
+            }
+            Err(error) => tracing::error!(pod = %self.pod, %error, "writing down what probes found out failed"),
+        }
+    }
+}
+
+impl<R> Drop for PodProbes<R> {
+    fn drop(&mut self) {
+        for (kind, container) in &self.counted {
+            self.prober.metrics.forget(*kind, &self.pod, container);
+        }
+    }
+}
+
+/// A probe of a container that runs.
+#[derive(Clone, Copy)]
+struct Probed<'a> {
+    kind: Kind,
+    container: &'a Container,
+    instance: &'a ContainerStatus,
+    probe: &'a Probe,
+}
+
+/// The probes of all containers and sidecars of a pod that run.
+fn probed<'a>(pod: &'a Pod, status: &'a PodStatus) -> impl Iterator<Item = Probed<'a>> {
+    let sidecars = init_containers(pod).iter().filter(|container| is_sidecar(container));
+    sidecars.chain(containers(pod)).flat_map(|container| {
+        let instance = newest(status, &container.name);
+        let instance = instance.filter(|instance| instance.state == ContainerState::Running);
+        Kind::ALL.into_iter().filter_map(move |kind| {
+            Some(Probed { kind, container, instance: instance?, probe: kind.of(container)? })
+        })
+    })
+}

@@ -1,0 +1,78 @@
+//! What probes have found out about the containers of a pod.
+
+use std::collections::BTreeMap;
+
+use rubelet_model::ContainerId;
+
+use super::course::{Kind, Verdict};
+
+/// The verdicts on one container; nothing where there is none yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OfContainer {
+    pub(crate) startup: Option<Verdict>,
+    pub(crate) liveness: Option<Verdict>,
+    pub(crate) readiness: Option<Verdict>,
+}
+
+impl OfContainer {
+    pub(super) fn by(self, kind: Kind) -> Option<Verdict> {
+        match kind {
+            Kind::Startup => self.startup,
+            Kind::Liveness => self.liveness,
+            Kind::Readiness => self.readiness,
+        }
+    }
+
+    fn by_mut(&mut self, kind: Kind) -> &mut Option<Verdict> {
+        match kind {
+            Kind::Startup => &mut self.startup,
+            Kind::Liveness => &mut self.liveness,
+            Kind::Readiness => &mut self.readiness,
+        }
+    }
+}
+
+/// The verdicts on the containers of a pod, by instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdicts {
+    by_container: BTreeMap<ContainerId, OfContainer>,
+}
+
+impl Verdicts {
+    /// The verdicts on one container.
+    pub(crate) fn of(&self, id: &ContainerId) -> OfContainer {
+        self.by_container.get(id).copied().unwrap_or_default()
+    }
+
+    /// Every container of which there is a verdict.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&ContainerId, OfContainer)> {
+        self.by_container.iter().map(|(id, verdicts)| (id, *verdicts))
+    }
+
+    /// Whether this was news.
+    pub(super) fn set(&mut self, id: &ContainerId, kind: Kind, verdict: Option<Verdict>) -> bool {
+        let known = self.by_container.entry(id.clone()).or_default().by_mut(kind);
+        std::mem::replace(known, verdict) != verdict
+    }
+
+    /// Forgets the others; whether there were any.
+    pub(super) fn keep(&mut self, is_kept: impl Fn(&ContainerId) -> bool) -> bool {
+        let before = self.by_container.len();
+        self.by_container.retain(|id, _| is_kept(id));
+        self.by_container.len() != before
+    }
+}
+
+#[cfg(test)]
+impl Verdicts {
+    /// The verdicts on containers that have no probes.
+    pub(crate) fn without_probes() -> Self {
+        Self::default()
+    }
+
+    /// With a verdict on one container.
+    pub(crate) fn with(mut self, id: &str, verdict: OfContainer) -> Self {
+        self.by_container.insert(id.into(), verdict);
+        self
+    }
+}

@@ -1,0 +1,115 @@
+//! The task of one probe: it waits, asks, and tells its pod what follows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::Stamp;
+use rubelet_model::PodRef;
+use tokio::sync::watch;
+
+use super::ask::{Answer, AskError, Question};
+use super::course::{Course, Kind, Verdict};
+use super::pace::Pace;
+use super::pod_probes::Prober;
+use super::verdicts::Verdicts;
+use crate::pod::Journal;
+use crate::runtime::Runtime;
+
+/// A question that cannot be asked is tried so often before this round is given up.
+const TRIES: usize = 3;
+
+/// The task of one probe of one instance of a container.
+pub(super) struct Worker<R> {
+    pub(super) prober: Arc<Prober<R>>,
+    pub(super) journal: Journal,
+    pub(super) pod: PodRef,
+    pub(super) kind: Kind,
+    pub(super) question: Question,
+    pub(super) pace: Pace,
+    pub(super) course: Course,
+    pub(super) verdicts: watch::Sender<Verdicts>,
+    /// How long the container is left alone, whatever its startup probe says.
+    pub(super) delay: Duration,
+}
+
+impl<R: Runtime> Worker<R> {
+    /// Runs until there is nothing more to say of this instance. Whoever started it ends it with the instance.
+    pub(super) async fn run(mut self) {
+        if self.course.is_over() {
+            return;
+        }
+        let clock = self.prober.clock.clone();
+        let mut due = clock.stamp().plus(self.delay);
+        if self.kind.waits_for_start() && self.question.container.startup_probe.is_some() {
+            self.started().await;
+            due = due.max(clock.stamp());
+        }
+        loop {
+            tokio::time::sleep_until(clock.instant(due)).await;
+            let answer = self.round(due).await;
+            self.course.hear(answer);
+            let verdict = self.course.verdict();
+            let (id, kind) = (&self.question.id, self.kind);
+            self.verdicts.send_if_modified(|verdicts| verdicts.set(id, kind, verdict));
+            if self.course.is_over() {
+                return;
+            }
+            due = self.pace.next(due, clock.stamp());
+        }
+    }
+
+    /// Waits until the startup probe has said so.
+    async fn started(&self) {
+        let id = &self.question.id;
+        let mut verdicts = self.verdicts.subscribe();
+        // We hold a sender: it cannot be closed.
+        let _ = verdicts.wait_for(|verdicts| verdicts.of(id).startup == Some(Verdict::Success)).await;
+    }
+
+    /// Asks once, or as often as it takes to ask; `None` if it could not be asked.
+    async fn round(&self, due: Stamp) -> Option<Verdict> {
+        let Prober { asker, clock, metrics } = &*self.prober;
+        let turn = asker.turn(&self.question).await;
+        let begun = clock.stamp();
+        metrics.late(self.kind, due.until(begun));
+        let answer = match turn {
+            Some(turn) => turn.run(self.ask()).await,
+            None => self.ask().await,
+        };
+        let verdict = answer.as_ref().ok().map(Answer::verdict);
+        let took = begun.until(clock.stamp());
+        metrics.answered(self.kind, &self.pod, &self.question.container.name, verdict, took);
+        self.tell(&answer);
+        verdict
+    }
+
+    async fn ask(&self) -> Result<Answer, AskError> {
+        let mut answer = self.prober.asker.ask(&self.question).await;
+        for _ in 1..TRIES {
+            if answer.is_ok() {
+                break;
+            }
+            answer = self.prober.asker.ask(&self.question).await;
+        }
+        answer
+    }
+
+    /// What people should know of an answer.
+    fn tell(&self, answer: &Result<Answer, AskError>) {
+        let kind = self.kind.as_str();
+        let (reason, message) = match answer {
+            Ok(Answer::Good) => return,
+            Ok(Answer::Odd(what)) => ("ProbeWarning", format!("{kind} probe warning: {what}")),
+            Ok(Answer::Bad(said)) => ("Unhealthy", format!("{kind} probe failed: {said}")),
+            Err(error) => {
+                let message = format!("{kind} probe errored and resulted in unknown state: {error}");
+                ("Unhealthy", message)
+            }
+        };
+        let container = self.question.container.name.as_str();
+        tracing::debug!(pod = %self.pod, container, message, "a probe was not answered well");
+        self.journal.warning(Some(container), reason, message);
+        // The journal is shown with the status: the pod's actor should show it anew.
+        self.verdicts.send_modify(|_| {});
+    }
+}

@@ -1,0 +1,135 @@
+//! A connection to a container, over which it can be asked once.
+
+use std::io;
+use std::sync::Arc;
+
+use http_body_util::Empty;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+use super::Address;
+
+/// Why there was no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectionError {
+    #[error("dial tcp {address}: {source}")]
+    Dial { address: String, source: io::Error },
+    #[error("server gave HTTP response to HTTPS client")]
+    PlainAnswer,
+    #[error("TLS: {0}")]
+    Tls(io::Error),
+    #[error("{0}")]
+    Http(#[from] hyper::Error),
+}
+
+/// Opens a connection.
+pub(crate) async fn dial(address: &Address) -> Result<TcpStream, ConnectionError> {
+    let Address { host, port } = address;
+    TcpStream::connect((host.as_str(), *port))
+        .await
+        .map_err(|source| ConnectionError::Dial { address: address.to_string(), source })
+}
+
+/// An answer, and what carries it: the body comes as long as this lives.
+pub(super) struct Carried {
+    pub(super) answer: Response<Incoming>,
+    _carrier: JoinSet<()>,
+}
+
+/// Asks a container, over a connection of its own.
+pub(super) async fn ask(
+    tls: Option<&Arc<ClientConfig>>,
+    address: &Address,
+    question: Request<Empty<Bytes>>,
+) -> Result<Carried, ConnectionError> {
+    let stream = dial(address).await?;
+    let Some(tls) = tls else { return over(stream, question).await };
+    let name = ServerName::try_from(address.host.clone())
+        .map_err(|error| ConnectionError::Tls(io::Error::other(error)))?;
+    let connected = TlsConnector::from(tls.clone()).connect(name, stream).await;
+    over(connected.map_err(refused)?, question).await
+}
+
+async fn over<S>(stream: S, question: Request<Empty<Bytes>>) -> Result<Carried, ConnectionError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        http1::Builder::new().title_case_headers(true).handshake(TokioIo::new(stream)).await?;
+    let mut carrier = JoinSet::new();
+    carrier.spawn(async move {
+        // Its error is also the answer's.
+        let _ = connection.await;
+    });
+    Ok(Carried { answer: sender.send_request(question).await?, _carrier: carrier })
+}
+
+fn refused(error: io::Error) -> ConnectionError {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {
+            ConnectionError::PlainAnswer
+        }
+        _ => ConnectionError::Tls(error),
+    }
+}
+
+/// How TLS is spoken with containers: whoever answers is believed.
+pub(super) fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+/// A container is asked about itself, at its own address: there is nobody to be deceived.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,207 @@
+//! `httpGet`, for probes and hooks: one question to a container, as the kubelet asks it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT};
+use hyper::{Request, Response, StatusCode};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
+use reqwest::Url;
+use rustls::ClientConfig;
+
+use super::connection::{self, ConnectionError};
+use super::{Address, KUBERNETES, ReachError};
+
+/// So much of an answer is read.
+const MOST_BODY: usize = 10 << 10;
+
+/// A container that sends us in circles is left after so many turns.
+const MOST_REDIRECTS: usize = 10;
+
+/// Why a container was not asked, or did not answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpError {
+    #[error(transparent)]
+    Reach(#[from] ReachError),
+    #[error("{url:?} is not a URL: {why}")]
+    BadUrl { url: String, why: String },
+    #[error("the header {name:?} cannot be sent: {why}")]
+    Header { name: String, why: String },
+    #[error("TLS cannot be spoken here: {0}")]
+    NoTls(Arc<str>),
+    #[error("Get {url:?}: {source}")]
+    NoAnswer { url: String, source: ConnectionError },
+    #[error("Get {url:?}: stopped after {MOST_REDIRECTS} redirects")]
+    Circles { url: String },
+}
+
+impl HttpError {
+    /// Whether the container was asked and did not answer well; otherwise the question itself was wrong.
+    pub(crate) fn is_about_answer(&self) -> bool {
+        match self {
+            Self::NoAnswer { .. } | Self::Circles { .. } => true,
+            Self::Reach(_) | Self::BadUrl { .. } | Self::Header { .. } | Self::NoTls(_) => false,
+        }
+    }
+}
+
+/// What a container answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HttpAnswer {
+    pub(crate) code: u16,
+    /// Its beginning.
+    pub(crate) body: String,
+}
+
+/// Asks containers over HTTP. Clones share everything.
+#[derive(Clone, Debug)]
+pub(crate) struct PodHttp {
+    tls: Result<Arc<ClientConfig>, Arc<str>>,
+}
+
+impl Default for PodHttp {
+    fn default() -> Self {
+        Self { tls: connection::tls().map_err(|error| error.to_string().into()) }
+    }
+}
+
+impl PodHttp {
+    /// Asks a container and reads its answer, in the name of `kube-<who>`. Takes as long as it takes.
+    pub(crate) async fn get(
+        &self,
+        who: &str,
+        action: &HTTPGetAction,
+        container: &Container,
+        ips: &[IpAddr],
+    ) -> Result<HttpAnswer, HttpError> {
+        let text = url(action, container, ips)?;
+        let mut url =
+            Url::parse(&text).map_err(|why| HttpError::BadUrl { url: text, why: why.to_string() })?;
+        let mut headers = headers(who, action)?;
+        let asked = url.host_str().map(str::to_owned);
+        for _ in 0..=MOST_REDIRECTS {
+            let answer = self.ask(&url, &headers).await?;
+            let Some(next) = elsewhere(&url, &answer.0) else { return Ok(answer.1) };
+            // What a container says of others is not about it: then its answer is that it sends us there.
+            if next.host_str() != asked.as_deref() {
+                return Ok(answer.1);
+            }
+            if next.origin() != url.origin() {
+                headers.remove(HOST);
+            }
+            url = next;
+        }
+        Err(HttpError::Circles { url: url.to_string() })
+    }
+
+    async fn ask(&self, url: &Url, headers: &HeaderMap) -> Result<(Redirect, HttpAnswer), HttpError> {
+        let refused = |why: &str| HttpError::BadUrl { url: url.to_string(), why: why.to_owned() };
+        let tls = match url.scheme() {
+            "https" => Some(self.tls.as_ref().map_err(|why| HttpError::NoTls(why.clone()))?),
+            _ => None,
+        };
+        let host = url.host_str().ok_or_else(|| refused("it has no host"))?;
+        let port = url.port_or_known_default().ok_or_else(|| refused("it has no port"))?;
+        let address = Address { host: host.trim_matches(['[', ']']).to_owned(), port };
+        let mut question = Request::new(Empty::<Bytes>::new());
+        let target = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        *question.uri_mut() = target.parse().map_err(|_| refused("its path cannot be asked for"))?;
+        *question.headers_mut() = headers.clone();
+        if !headers.contains_key(HOST) {
+            let host = HeaderValue::from_str(&address.to_string());
+            question.headers_mut().insert(HOST, host.map_err(|_| refused("its host cannot be sent"))?);
+        }
+        let no_answer = |source| HttpError::NoAnswer { url: url.to_string(), source };
+        let mut carried = connection::ask(tls, &address, question).await.map_err(no_answer)?;
+        let redirect = Redirect::of(&carried.answer);
+        let code = carried.answer.status().as_u16();
+        let body = beginning(carried.answer.body_mut()).await;
+        let body = body.map_err(|error| no_answer(ConnectionError::Http(error)))?;
+        Ok((redirect, HttpAnswer { code, body }))
+    }
+}
+
+/// Where an answer sends us, if anywhere.
+struct Redirect(Option<String>);
+
+impl Redirect {
+    fn of(answer: &Response<Incoming>) -> Self {
+        let follows = matches!(
+            answer.status(),
+            StatusCode::MOVED_PERMANENTLY
+                | StatusCode::FOUND
+                | StatusCode::SEE_OTHER
+                | StatusCode::TEMPORARY_REDIRECT
+                | StatusCode::PERMANENT_REDIRECT
+        );
+        let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+        Self(location.filter(|_| follows).map(str::to_owned))
+    }
+}
+
+fn elsewhere(url: &Url, redirect: &Redirect) -> Option<Url> {
+    url.join(redirect.0.as_deref()?).ok()
+}
+
+async fn beginning(body: &mut Incoming) -> Result<String, hyper::Error> {
+    let mut read = Vec::new();
+    while read.len() < MOST_BODY
+        && let Some(frame) = body.frame().await
+    {
+        if let Some(data) = frame?.data_ref() {
+            read.extend_from_slice(data);
+        }
+    }
+    read.truncate(MOST_BODY);
+    Ok(String::from_utf8_lossy(&read).into_owned())
+}
+
+fn url(action: &HTTPGetAction, container: &Container, ips: &[IpAddr]) -> Result<String, ReachError> {
+    let scheme = action.scheme.as_deref().unwrap_or("HTTP").to_lowercase();
+    let address = Address::of(action.host.as_deref(), &action.port, container, ips)?;
+    let path = action.path.as_deref().unwrap_or_default().trim_start_matches('/');
+    Ok(format!("{scheme}://{address}/{path}"))
+}
+
+/// The headers of the manifest, and what is sent unless it says otherwise.
+fn headers(who: &str, action: &HTTPGetAction) -> Result<HeaderMap, HttpError> {
+    let mut headers = HeaderMap::new();
+    for header in action.http_headers.iter().flatten() {
+        let refused = |why: &dyn std::fmt::Display| HttpError::Header {
+            name: header.name.clone(),
+            why: why.to_string(),
+        };
+        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|why| refused(&why))?;
+        let value = HeaderValue::from_bytes(header.value.as_bytes()).map_err(|why| refused(&why))?;
+        if name == HOST {
+            headers.insert(name, value);
+        } else {
+            headers.append(name, value);
+        }
+    }
+    let agent = HeaderValue::from_str(&format!("kube-{who}/{KUBERNETES}"));
+    if let (None, Ok(agent)) = (headers.get(USER_AGENT), agent) {
+        headers.insert(USER_AGENT, agent);
+    }
+    match headers.get(ACCEPT) {
+        None => {
+            headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        }
+        // Empty means: do not send it.
+        Some(accept) if accept.is_empty() => {
+            headers.remove(ACCEPT);
+        }
+        Some(_) => {}
+    }
+    // Every question is a new connection: whether one can be made is part of the question.
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! HTTP servers on loopback, that answer as they are told and remember what they were asked.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::HTTPGetAction;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use parking_lot::Mutex;
+use rustls::ServerConfig;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+/// A certificate that nobody signed, for a name that nobody has.
+const CERTIFICATE: &[u8] = include_bytes!("testkit/cert.der");
+const KEY: &[u8] = include_bytes!("testkit/key.der");
+
+type Answers = dyn Fn(&str) -> String + Send + Sync;
+
+/// A server, for as long as this lives.
+pub(crate) struct TestServer {
+    pub(crate) port: u16,
+    asked: Arc<Mutex<Vec<String>>>,
+    serving: JoinSet<()>,
+}
+
+impl TestServer {
+    /// One that gives, for what it was asked, this.
+    pub(crate) async fn start(answers: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        Self::serve(None, Arc::new(answers)).await
+    }
+
+    /// The same, over TLS.
+    pub(crate) async fn start_tls(answers: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![CERTIFICATE.into()], PrivatePkcs8KeyDer::from(KEY).into())
+            .unwrap();
+        Self::serve(Some(TlsAcceptor::from(Arc::new(config))), Arc::new(answers)).await
+    }
+
+    async fn serve(tls: Option<TlsAcceptor>, answers: Arc<Answers>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let memory = asked.clone();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                match &tls {
+                    None => answer(stream, &*answers, &memory).await,
+                    Some(tls) => {
+                        if let Ok(stream) = tls.accept(stream).await {
+                            answer(stream, &*answers, &memory).await;
+                        }
+                    }
+                }
+            }
+        });
+        Self { port, asked, serving }
+    }
+
+    /// Ends it: nobody listens any more.
+    pub(crate) async fn stop(mut self) {
+        self.serving.shutdown().await;
+    }
+
+    /// Everything that it was asked.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().clone()
+    }
+
+    /// A question to it.
+    pub(crate) fn action(&self, path: &str, scheme: &str) -> HTTPGetAction {
+        HTTPGetAction {
+            port: IntOrString::Int(self.port.into()),
+            path: Some(path.to_owned()),
+            scheme: Some(scheme.to_owned()),
+            ..HTTPGetAction::default()
+        }
+    }
+}
+
+async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    answers: &Answers,
+    memory: &Mutex<Vec<String>>,
+) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte).await {
+            Ok(1) => head.push(byte[0]),
+            // It was not for us: a client that wanted TLS.
+            _ => break,
+        }
+        // What begins like this is no text.
+        if head == [0x16] {
+            break;
+        }
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let answer = answers(&head);
+    memory.lock().push(head);
+    let _ = stream.write_all(answer.as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+/// An answer with a code, a header and a body.
+pub(crate) fn reply(code: u16, header: &str, body: &str) -> String {
+    format!("HTTP/1.1 {code} Told\r\n{header}content-length: {}\r\n\r\n{body}", body.len())
+}
