@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::downward::NodeFacts;
-pub use crate::probe::ProbeLimits;
 use crate::pod::{Growth, HostDns, PodNetwork};
+pub use crate::probe::ProbeLimits;
 use crate::volumes::DataDirectory;
 
 /// How an agent behaves on its node. The defaults are the kubelet's where it has one.

@@ -34,8 +34,9 @@ struct World {
     hangs: BTreeSet<&'static str>,
     lost_answers: BTreeSet<&'static str>,
     broken_rules: Vec<String>,
-    exec_answer: (i32, String),
-    execs: BTreeMap<ContainerId, usize>,
+    /// How commands end, and how long they take: exit code, output, time.
+    exec_answers: BTreeMap<String, (i32, String, Duration)>,
+    execs: Vec<(String, String)>,
 }
 
 impl World {
@@ -99,17 +100,19 @@ impl FakeRuntime {
         Ok(answer)
     }
 
-    /// Commands end like this from now on.
-    pub(crate) fn exec_answers(&self, code: i32, output: &str) {
-        self.0.lock().exec_answer = (code, output.to_owned());
+    /// A command ends like this from now on.
+    pub(crate) fn exec_answers(&self, command: &str, code: i32, output: &str) {
+        self.exec_takes(command, code, output, Duration::ZERO);
     }
 
-    /// How many commands ran to their end in the newest container of this name.
-    pub(crate) fn execs(&self, name: &str) -> usize {
-        let world = self.0.lock();
-        let named = world.containers.values().map(|(_, status)| status).filter(|status| &*status.name == name);
-        let newest = named.max_by_key(|status| status.attempt);
-        newest.and_then(|newest| world.execs.get(&newest.id)).copied().unwrap_or(0)
+    /// A command takes that long from now on, and then ends like this.
+    pub(crate) fn exec_takes(&self, command: &str, code: i32, output: &str, takes: Duration) {
+        self.0.lock().exec_answers.insert(command.to_owned(), (code, output.to_owned(), takes));
+    }
+
+    /// The commands that were begun since this was last asked, each with its container: `name-attempt`.
+    pub(crate) fn take_execs(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.0.lock().execs)
     }
 
     /// A call never comes back from now on.
@@ -398,12 +401,20 @@ impl Runtime for FakeRuntime {
         command: &[String],
         _: Option<Duration>,
     ) -> Result<v1::ExecSyncResponse, CallError> {
-        self.call("exec", format!("exec {}", command.join(" "))).await?;
-        let answer = {
+        let command = command.join(" ");
+        let (exit_code, output, takes) = {
             let mut world = self.0.lock();
-            *world.execs.entry(id.clone()).or_default() += 1;
-            let (exit_code, output) = world.exec_answer.clone();
-            v1::ExecSyncResponse { exit_code, stdout: output.into_bytes(), ..Default::default() }
+            let container = world.containers.get(id);
+            let known = container.map(|(_, status)| format!("{}-{}", status.name, status.attempt));
+            world.execs.push((known.unwrap_or_default(), command.clone()));
+            world.exec_answers.get(&command).cloned().unwrap_or_default()
+        };
+        self.call("exec", format!("exec {command}")).await?;
+        tokio::time::sleep(takes).await;
+        let answer = v1::ExecSyncResponse {
+            exit_code,
+            stdout: output.into_bytes(),
+            ..v1::ExecSyncResponse::default()
         };
         self.answer("exec", answer)
     }

@@ -23,8 +23,7 @@ const OK: Verdict = Works("");
 const SCHEDULING: Verdict = Ignored("no scheduler chooses a node for this pod");
 const PRIORITY: Verdict =
     Ignored("priorities are given by the API server, and a pod of a file is critical to its node");
-const NO_PROBES: Verdict =
-    Ignored("probes are not run yet: a container is ready and alive as long as it runs");
+const PROBE: Verdict = Works("see [probes.md](probes.md)");
 const WINDOWS: Verdict = Refused("this is Linux");
 const NO_SERVICE_ACCOUNTS: Verdict = Refused("service accounts live in the API server");
 const APP_ARMOR: Verdict = Ignored("the runtime's own AppArmor profile stays in force");
@@ -86,17 +85,22 @@ pub(super) const CONTAINER: Table = &[
     ("envFrom", OK),
     ("image", OK),
     ("imagePullPolicy", OK),
-    ("lifecycle", Works("`tcpSocket` handlers and `stopSignal` are refused")),
-    ("livenessProbe", NO_PROBES),
+    (
+        "lifecycle",
+        Works(
+            "`stopSignal` where the runtime has it, as the embedded one and containerd 2.3; `tcpSocket` is refused",
+        ),
+    ),
+    ("livenessProbe", PROBE),
     ("name", OK),
     ("ports", OK),
-    ("readinessProbe", NO_PROBES),
+    ("readinessProbe", PROBE),
     ("resizePolicy", Ignored("other resources make another pod, which replaces this one")),
     ("resources", Works("`claims` are refused")),
     ("restartPolicy", OK),
     ("restartPolicyRules", OK),
     ("securityContext", Works("see below")),
-    ("startupProbe", NO_PROBES),
+    ("startupProbe", PROBE),
     ("stdin", OK),
     ("stdinOnce", OK),
     ("terminationMessagePath", OK),

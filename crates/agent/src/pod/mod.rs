@@ -22,6 +22,7 @@ mod order;
 mod plan;
 mod restart;
 mod spec;
+pub(crate) mod stop_signal;
 #[cfg(test)]
 pub(crate) mod testkit;
 
@@ -33,8 +34,8 @@ pub(crate) use config::qos_class;
 pub(crate) use journal::Journal;
 pub use journal::{PodHappening, Severity};
 pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
-pub(crate) use plan::{ContainerKind, newest};
 pub use plan::PodNetwork;
+pub(crate) use plan::{ContainerKind, newest};
 pub(crate) use restart::{restarts_after, should_start};
 pub(crate) use spec::{
     containers, full_name, init_containers, is_being_deleted, is_sidecar, orphan, pod_ref, uses_host_network,

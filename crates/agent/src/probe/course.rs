@@ -174,10 +174,12 @@ mod tests {
         said
     }
 
+    /// Kind, success and failure thresholds, known before, answers → what it says before and after each.
+    type Row = (Kind, u32, u32, Option<Verdict>, &'static str, &'static str);
+
     #[test]
     fn answers_become_verdicts_by_the_thresholds() {
-        // kind, success and failure thresholds, known before, answers → what it says before and after each
-        let table: [(Kind, u32, u32, Option<Verdict>, &str, &str); 17] = [
+        let table: [Row; 17] = [
             (Kind::Liveness, 1, 3, None, "", "s"),
             (Kind::Readiness, 1, 3, None, "", "f"),
             (Kind::Startup, 1, 3, None, "", "-"),
@@ -209,8 +211,7 @@ mod tests {
     #[test]
     fn thresholds_have_defaults_and_are_at_least_one() {
         let of = |success, failure| {
-            let probe =
-                Probe { success_threshold: success, failure_threshold: failure, ..Probe::default() };
+            let probe = Probe { success_threshold: success, failure_threshold: failure, ..Probe::default() };
             let Thresholds { success, failure } = Thresholds::of(&probe);
             (success, failure)
         };

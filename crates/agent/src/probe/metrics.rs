@@ -90,11 +90,7 @@ impl ProbeMetrics {
             "Commands of probes that are due and wait for their turn",
             self.waiting.clone(),
         );
-        registry.register(
-            "rubelet_exec_probes_running",
-            "Commands of probes that run",
-            self.running.clone(),
-        );
+        registry.register("rubelet_exec_probes_running", "Commands of probes that run", self.running.clone());
     }
 
     /// A probe was due and is asked so much later.

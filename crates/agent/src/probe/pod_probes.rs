@@ -104,9 +104,7 @@ impl<R: Runtime> PodProbes<R> {
         let now = self.prober.clock.now();
         let probed: Vec<Probed<'_>> = probed(pod, status).collect();
         let is_probed = |id: &ContainerId| probed.iter().any(|one| one.instance.id == *id);
-        self.running.retain(|(id, kind), _| {
-            is_probed(id) && (!is_ending || kind.outlives_order_to_end())
-        });
+        self.running.retain(|(id, kind), _| is_probed(id) && (!is_ending || kind.outlives_order_to_end()));
         self.verdicts.send_if_modified(|verdicts| verdicts.keep(is_probed));
         let ips: Arc<[IpAddr]> = ips.into();
         for one in &probed {
@@ -188,7 +186,9 @@ impl<R: Runtime> PodProbes<R> {
             Ok(Err(error)) => {
                 tracing::warn!(pod = %self.pod, %error, "what probes found out cannot be written down");
             }
-            Err(error) => tracing::error!(pod = %self.pod, %error, "writing down what probes found out failed"),
+            Err(error) => {
+                tracing::error!(pod = %self.pod, %error, "writing down what probes found out failed");
+            }
         }
     }
 }

@@ -86,7 +86,8 @@ mod tests {
     fn what_was_started_and_ready_is_known_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probes.json");
-        let verdict = |startup, readiness| OfContainer { startup, liveness: Some(Verdict::Failure), readiness };
+        let verdict =
+            |startup, readiness| OfContainer { startup, liveness: Some(Verdict::Failure), readiness };
         let verdicts = Verdicts::default()
             .with("a", verdict(Some(Verdict::Success), Some(Verdict::Failure)))
             .with("b", verdict(None, Some(Verdict::Success)))
@@ -95,12 +96,10 @@ mod tests {
         Record::of(&verdicts).write(&path).unwrap();
         let known = Record::read(&path);
         let told = |id: &str| Kind::ALL.map(|kind| known.get(&id.into()).by(kind).is_some());
-        assert_eq!([told("a"), told("b"), told("c"), told("other")], [
-            [true, false, false],
-            [false, false, true],
-            [false; 3],
-            [false; 3]
-        ]);
+        assert_eq!(
+            [told("a"), told("b"), told("c"), told("other")],
+            [[true, false, false], [false, false, true], [false; 3], [false; 3]]
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The whole agent, on paused time, over a runtime in memory.
 
+mod probes;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

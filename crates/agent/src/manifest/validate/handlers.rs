@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::names;
 use super::report::{Path, Report};
+use crate::pod::stop_signal;
 
 const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 
@@ -66,9 +67,14 @@ pub(super) fn check_lifecycle(container: &Container, spec: &PodSpec, path: &Path
             check_handler(handler, spec, &path.field(field), report);
         }
     }
-    if lifecycle.stop_signal.is_some() {
-        let detail = "stop signals other than the image's are not supported yet";
-        report.forbidden(&path.field("stopSignal"), detail);
+    if let Some(signal) = &lifecycle.stop_signal {
+        let path = path.field("stopSignal");
+        if spec.os.is_none() {
+            report.forbidden(&path, "may not be set for containers with empty `spec.os.name`");
+        } else if stop_signal::read(signal).is_none() {
+            let detail = "must be the name of a signal of Linux, such as SIGTERM, SIGUSR1 or SIGRTMIN+3";
+            report.invalid(&path, signal, detail);
+        }
     }
 }
 

@@ -302,9 +302,7 @@ fn probes_and_handlers() {
             ),
             (
                 "lifecycle: {stopSignal: SIGUSR1}",
-                &[
-                    "lifecycle.stopSignal: Forbidden: stop signals other than the image's are not supported yet",
-                ],
+                &["lifecycle.stopSignal: Forbidden: may not be set for containers with empty `spec.os.name`"],
             ),
             (
                 "lifecycle: {preStop: {tcpSocket: {port: 1}}}",
@@ -403,4 +401,20 @@ fn objects_beside_pods() {
     assert!(errors[0].starts_with("data[a]: Invalid value: \"a\": duplicate of key present in binaryData"));
     let large = decode(&format!("metadata: {{name: m}}\ndata: {{a: {}}}\n", "x".repeat(1 << 21)));
     assert_eq!(config_map(&large)[0].to_string(), "data: Too long: may not be more than 1048576 bytes");
+}
+
+#[test]
+fn stop_signals_have_names() {
+    let with = |signal: &str| {
+        wrong(&format!(
+            "{{os: {{name: linux}}, containers: [{{name: c, image: x, lifecycle: {{stopSignal: {signal}}}}}]}}"
+        ))
+    };
+    for good in ["SIGUSR1", "SIGRTMIN+3", "SIGKILL"] {
+        assert_eq!(with(good), Vec::<String>::new(), "{good}");
+    }
+    for bad in ["TERM", "'15'", "SIGNAL"] {
+        let found = with(bad);
+        assert!(found.len() == 1 && found[0].contains("must be the name of a signal"), "{bad}: {found:?}");
+    }
 }

@@ -11,6 +11,7 @@ use super::{Machine, resources, security};
 use crate::environment::{Environment, EnvironmentError};
 use crate::image::Resolved;
 use crate::pod::hash::{container_hash, hex};
+use crate::pod::stop_signal;
 use crate::volumes::{Mount, Propagation, RecursiveReadOnly, VolumeError};
 
 const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
@@ -81,6 +82,7 @@ pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::Contain
         stdin: container.stdin.unwrap_or(false),
         stdin_once: container.stdin_once.unwrap_or(false),
         tty: container.tty.unwrap_or(false),
+        stop_signal: stop_signal::of(container).into(),
         linux: Some(v1::LinuxContainerConfig {
             resources: Some(resources::of_container(pod, container, machine)),
             security_context: Some(security::of_container(pod, container, image)?),

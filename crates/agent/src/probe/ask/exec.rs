@@ -74,9 +74,9 @@ mod tests {
     async fn exit_codes_timeouts_and_failures_are_three_things() {
         let runtime = FakeRuntime::default();
         assert_eq!(answer(&runtime).await.unwrap(), Answer::Good);
-        runtime.exec_answers(3, "no such file");
+        runtime.exec_answers("test -f /ok", 3, "no such file");
         assert_eq!(answer(&runtime).await.unwrap(), Answer::Bad("no such file".to_owned()));
-        runtime.exec_answers(1, &"x".repeat(20_000));
+        runtime.exec_answers("test -f /ok", 1, &"x".repeat(20_000));
         let Answer::Bad(said) = answer(&runtime).await.unwrap() else { panic!("it failed") };
         assert_eq!(said.len(), 10 << 10);
         runtime.fail("exec", Some("no such container"));

@@ -49,9 +49,9 @@ pub(super) async fn ask(
             )),
         }
     };
-    Ok(tokio::time::timeout(timeout, asked).await.unwrap_or_else(|_| {
-        Answer::Bad(format!("timeout: health rpc did not complete within {within}"))
-    }))
+    Ok(tokio::time::timeout(timeout, asked)
+        .await
+        .unwrap_or_else(|_| Answer::Bad(format!("timeout: health rpc did not complete within {within}"))))
 }
 
 /// An error with what led to it, in one line.

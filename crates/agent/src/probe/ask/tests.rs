@@ -89,7 +89,9 @@ async fn who_does_not_listen_answers_badly_but_a_port_without_a_name_is_our_trou
     assert!(said(ask(http(action)).await).contains("Connection refused"));
     let named = HTTPGetAction { port: IntOrString::String("web".to_owned()), ..HTTPGetAction::default() };
     assert!(ask(http(named)).await.unwrap_err().starts_with("couldn't find port"));
-    assert!(said(ask(tcp(port)).await).starts_with(&format!("dial tcp 127.0.0.1:{port}: Connection refused")));
+    assert!(
+        said(ask(tcp(port)).await).starts_with(&format!("dial tcp 127.0.0.1:{port}: Connection refused"))
+    );
     assert!(said(ask(grpc(port, None)).await).starts_with("failed to connect"));
     assert!(ask(Probe::default()).await.unwrap_err().starts_with("missing probe handler"));
 }

@@ -42,7 +42,7 @@ async fn a_container_that_speaks_no_tls_is_asked_in_plain_and_people_are_told() 
     let server = TestServer::start(|_| reply(200, "", "")).await;
     let (runtime, journal) = (FakeRuntime::default(), Journal::default());
     run(&runtime, &journal, http(server.action("/bye", "HTTPS"))).await.unwrap();
-    let told: Vec<&str> = journal.all().iter().map(|one| one.reason).collect();
+    let told: Vec<_> = journal.all().into_iter().map(|one| one.reason).collect();
     assert_eq!(told, ["LifecycleHTTPFallback"]);
     assert!(server.asked()[1].starts_with("GET /bye"), "{:?}", server.asked());
 }
@@ -55,7 +55,7 @@ async fn commands_must_end_well_and_sleep_takes_its_time() {
         ..LifecycleHandler::default()
     };
     run(&runtime, &journal, exec()).await.unwrap();
-    runtime.exec_answers(4, "no such signal\n");
+    runtime.exec_answers("nginx -s", 4, "no such signal\n");
     let failed = run(&runtime, &journal, exec()).await.unwrap_err();
     assert_eq!(failed, "command [\"nginx\", \"-s\"] exited with 4: no such signal");
     let begun = tokio::time::Instant::now();

@@ -1,0 +1,321 @@
+//! Probes, by the whole agent.
+
+use k8s_openapi::api::core::v1::{Container, ExecAction, Probe};
+use tokio::time::Instant;
+
+use super::*;
+
+fn probe(command: &str) -> Probe {
+    let words = command.split(' ').map(str::to_owned).collect();
+    Probe { exec: Some(ExecAction { command: Some(words) }), ..Probe::default() }
+}
+
+/// A pod with one container that has these probes.
+fn probed(change: impl FnOnce(&mut Container)) -> Arc<Pod> {
+    let mut pod = testkit::pod("Always", &[], &["web"]);
+    change(&mut pod.spec.as_mut().unwrap().containers[0]);
+    Arc::new(pod)
+}
+
+fn is_ready(view: &PodView) -> bool {
+    let conditions = view.status.conditions.iter().flatten();
+    conditions.clone().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn container_started(view: &PodView) -> bool {
+    view.status.container_statuses.iter().flatten().all(|status| status.started == Some(true))
+}
+
+/// What people are told, as `reason: message`.
+fn told(scene: &Scene) -> Vec<String> {
+    let views = scene.handle.board().all();
+    let happenings = views.iter().flat_map(|view| view.happenings.clone());
+    happenings.map(|one| format!("{}: {}", one.reason, one.message)).collect()
+}
+
+impl Scene {
+    async fn until_ready(&self, wanted: bool) {
+        let what = format!("ready is {wanted}");
+        self.until(&what, |all| all.iter().any(|view| is_ready(view) == wanted)).await;
+    }
+
+    /// The commands that were begun, without their containers.
+    fn commands(&self) -> Vec<String> {
+        self.runtime.take_execs().into_iter().map(|(_, command)| command).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_fails_its_liveness_probe_three_times_is_replaced() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let web = probed(|web| {
+        web.liveness_probe = Some(Probe { termination_grace_period_seconds: Some(5), ..probe("live") });
+    });
+    stage.send(Operation::Add, &[web]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.until_ready(true).await;
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+    assert!((10..=11).contains(&stage.commands().len()), "every ten seconds");
+
+    stage.runtime.exec_answers("live", 1, "dead");
+    let begun = Instant::now();
+    stage.runtime.take_calls();
+    stage.until_running(&["web-1"]).await;
+    let took = begun.elapsed().as_secs();
+    assert!((20..=32).contains(&took), "three rounds: {took} s");
+    let calls = stage.runtime.take_calls();
+    assert!(calls.contains(&"stop web in 5s".to_owned()), "the grace of the probe: {calls:?}");
+    let told = told(&stage);
+    for wanted in [
+        "Unhealthy: Liveness probe failed: dead",
+        "Killing: Container web failed liveness probe, will be restarted",
+    ] {
+        assert!(told.contains(&wanted.to_owned()), "{wanted}: {told:?}");
+    }
+    stage.runtime.exec_answers("live", 0, "");
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(stage.runtime.running(), ["web-1"], "a new instance begins anew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_readiness_probe_makes_a_pod_ready_and_unready_and_nothing_else() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.exec_answers("ready", 1, "not yet");
+    let stage = Scene::start(runtime, folder.path());
+    let web = probed(|web| {
+        web.readiness_probe =
+            Some(Probe { initial_delay_seconds: Some(5), period_seconds: Some(2), ..probe("ready") });
+    });
+    stage.send(Operation::Add, &[web]).await;
+    stage.until_phase("Running").await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(stage.commands().is_empty(), "it is left alone at first");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(!is_ready(&stage.handle.board().all()[0]));
+    stage.runtime.take_calls();
+    let changes = [true, false, true];
+    for wanted in changes {
+        stage.runtime.exec_answers("ready", i32::from(!wanted), "no");
+        let begun = Instant::now();
+        stage.until_ready(wanted).await;
+        let took = begun.elapsed().as_secs();
+        let wanted_time = if wanted { 0..=2 } else { 4..=6 };
+        assert!(wanted_time.contains(&took), "{took} s until ready is {wanted}");
+    }
+    let calls = stage.runtime.take_calls();
+    assert!(calls.iter().all(|call| call == "exec ready"), "only questions: {calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_probes_wait_for_the_startup_probe() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.exec_answers("started", 1, "");
+    runtime.exec_answers("live", 1, "would be killed");
+    let stage = Scene::start(runtime, folder.path());
+    let web = probed(|web| {
+        web.startup_probe = Some(Probe { failure_threshold: Some(100), ..probe("started") });
+        web.liveness_probe = Some(probe("live"));
+        web.readiness_probe = Some(probe("ready"));
+    });
+    stage.send(Operation::Add, &[web]).await;
+    stage.until_phase("Running").await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let commands = stage.commands();
+    assert!(commands.len() >= 12 && commands.iter().all(|command| command == "started"), "{commands:?}");
+    assert!(!is_ready(&stage.handle.board().all()[0]));
+
+    stage.runtime.exec_answers("live", 0, "");
+    stage.runtime.exec_answers("started", 0, "");
+    stage.until_ready(true).await;
+    assert!(container_started(&stage.handle.board().all()[0]));
+    stage.commands();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let commands = stage.commands();
+    let count = |wanted: &str| commands.iter().filter(|command| *command == wanted).count();
+    assert_eq!(count("started"), 0, "it has started for good");
+    assert!(count("live") >= 5 && count("ready") >= 5, "{commands:?}");
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_does_not_start_in_time_is_replaced() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.exec_answers("started", 1, "");
+    let stage = Scene::start(runtime, folder.path());
+    let web = probed(|web| {
+        web.startup_probe =
+            Some(Probe { failure_threshold: Some(2), period_seconds: Some(3), ..probe("started") });
+    });
+    stage.send(Operation::Add, &[web]).await;
+    stage.until_running(&["web-1"]).await;
+    let wanted = "Killing: Container web failed startup probe, will be restarted".to_owned();
+    assert!(told(&stage).contains(&wanted), "{:?}", told(&stage));
+    stage.runtime.exec_answers("started", 0, "");
+    stage.until_ready(true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn containers_wait_for_the_startup_probe_of_a_sidecar() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.exec_answers("started", 1, "");
+    let stage = Scene::start(runtime, folder.path());
+    let mut pod = testkit::pod("Always", &["proxy*"], &["web"]);
+    let sidecar = &mut pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0];
+    sidecar.startup_probe = Some(Probe { failure_threshold: Some(100), ..probe("started") });
+    stage.send(Operation::Add, &[Arc::new(pod)]).await;
+    stage.until_running(&["proxy-0"]).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(stage.runtime.running(), ["proxy-0"]);
+    stage.runtime.exec_answers("started", 0, "");
+    stage.until_running(&["proxy-0", "web-0"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_old_instance_answers_is_not_held_against_the_new_one() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.exec_takes("live", 1, "dead", Duration::from_secs(5));
+    let stage = Scene::start(runtime, folder.path());
+    let web = probed(|web| {
+        let slow = Probe { failure_threshold: Some(1), timeout_seconds: Some(60), ..probe("live") };
+        web.liveness_probe = Some(slow);
+    });
+    stage.send(Operation::Add, &[web]).await;
+    stage.until_running(&["web-0"]).await;
+    while stage.runtime.take_execs().is_empty() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // The question is under way, and its answer will be bad; but it is about an instance that ends now.
+    stage.runtime.exec_answers("live", 0, "");
+    stage.runtime.exit("web", 0);
+    stage.until_running(&["web-1"]).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(stage.runtime.running(), ["web-1"]);
+    let asked = stage.runtime.take_execs();
+    assert!(asked.iter().all(|(container, _)| container == "web-1"), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_asked_is_tried_three_times_and_says_nothing() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let web = probed(|web| {
+        web.liveness_probe = Some(Probe { failure_threshold: Some(1), ..probe("live") });
+        web.readiness_probe = Some(probe("ready"));
+    });
+    stage.send(Operation::Add, &[web]).await;
+    stage.until_ready(true).await;
+    stage.runtime.take_execs();
+    stage.runtime.fail("exec", Some("no shim"));
+    tokio::time::sleep(Duration::from_millis(95_500)).await;
+    let asked = stage.commands().iter().filter(|command| *command == "live").count();
+    assert!((27..=33).contains(&asked), "three tries, every ten seconds: {asked}");
+    assert!(is_ready(&stage.handle.board().all()[0]));
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+    let wanted = "Unhealthy: Liveness probe errored and resulted in unknown state: no shim".to_owned();
+    assert!(told(&stage).contains(&wanted), "{:?}", told(&stage));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_comes_back_knows_what_was_started_and_ready() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let web = probed(|web| {
+        web.startup_probe = Some(Probe { failure_threshold: Some(1), ..probe("started") });
+        web.readiness_probe = Some(probe("ready"));
+    });
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
+    stage.until_ready(true).await;
+    let runtime = stage.runtime.clone();
+    // Once the verdict is shown it is also written down.
+    while !folder.path().join("pods/uid/probes.json").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stage.task.abort();
+    drop(stage);
+    // Asked now, it would be killed.
+    runtime.exec_answers("started", 1, "no longer");
+    runtime.take_execs();
+
+    let stage = Scene::start(runtime, folder.path());
+    let mut changes = stage.handle.board().changes();
+    stage.send(Operation::Add, &[web]).await;
+    let watching = async {
+        loop {
+            changes.changed().await.unwrap();
+            for view in stage.handle.board().all() {
+                let runs = view.status.phase.as_deref() == Some("Running");
+                assert!(!runs || is_ready(&view), "it was ready all the time: {:#?}", view.status);
+            }
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(100), watching).await;
+    stage.until_ready(true).await;
+    let commands = stage.commands();
+    assert!(commands.iter().all(|command| command == "ready"), "{commands:?}");
+    assert!((9..=11).contains(&commands.len()), "{commands:?}");
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+    stage.runtime.exec_answers("ready", 1, "");
+    stage.until_ready(false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_ends_is_still_asked_whether_it_is_ready_but_not_whether_it_lives() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let web = probed(|web| {
+        web.liveness_probe = Some(Probe { period_seconds: Some(1), ..probe("live") });
+        web.readiness_probe = Some(Probe { period_seconds: Some(1), ..probe("ready") });
+        let sleep =
+            LifecycleHandler { sleep: Some(SleepAction { seconds: 20 }), ..LifecycleHandler::default() };
+        web.lifecycle = Some(Lifecycle { pre_stop: Some(sleep), ..Lifecycle::default() });
+    });
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
+    stage.until_ready(true).await;
+    stage.send(Operation::Remove, &[web]).await;
+    stage.until("its end", |all| all[0].stage == Stage::Terminating).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stage.runtime.exec_answers("ready", 1, "");
+    stage.commands();
+    stage.until_ready(false).await;
+    assert_eq!(stage.handle.board().all()[0].stage, Stage::Terminating, "told while it ends");
+    let commands = stage.commands();
+    assert!(commands.len() >= 3 && commands.iter().all(|command| command == "ready"), "{commands:?}");
+    stage.until_gone().await;
+    stage.commands();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(stage.commands().is_empty(), "nobody is left to be asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_is_told_although_the_pod_is_busy_with_something_else() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let mut pod = testkit::pod("Always", &[], &["web", "slow"]);
+    let containers = &mut pod.spec.as_mut().unwrap().containers;
+    containers[0].readiness_probe = Some(probe("ready"));
+    containers[1].image = Some("slow:1".to_owned());
+    stage.send(Operation::Add, &[Arc::new(pod)]).await;
+    stage.until_ready(true).await;
+    stage.runtime.image_is_absent("slow:1", true);
+    stage.runtime.hang("pull");
+    stage.runtime.take_calls();
+    stage.runtime.exit("slow", 0);
+    while !stage.runtime.take_calls().contains(&"pull slow:1".to_owned()) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    stage.runtime.exec_answers("ready", 1, "");
+    let is_web_ready = |view: &PodView| {
+        let statuses = view.status.container_statuses.iter().flatten();
+        statuses.clone().any(|status| status.name == "web" && status.ready)
+    };
+    stage.until("web is not ready", |all| !is_web_ready(&all[0])).await;
+    stage.runtime.exec_answers("ready", 0, "");
+    stage.until("web is ready", |all| is_web_ready(&all[0])).await;
+}
