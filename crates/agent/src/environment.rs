@@ -10,11 +10,19 @@ use thiserror::Error;
 use crate::downward::{DownwardError, PodFacts};
 pub use expansion::{ExpansionError, expand, expand_all_or_nothing};
 
+/// The longest text that Linux gives a program: `NAME=value`, or one argument.
+const LONGEST_TEXT: usize = 128 << 10;
+/// The most that Linux gives a program in all, environment and arguments each. Variables that repeat each other grow by
+/// themselves: without an end to it, a short manifest fills the memory.
+const MOST_TEXT: usize = 6 << 20;
+
 /// The variables of a container, in the order in which its manifest names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     variables: Vec<(String, String)>,
     positions: BTreeMap<String, usize>,
+    /// Of all names and values together.
+    size: usize,
 }
 
 /// Why a container has no environment (`CreateContainerConfigError`).
@@ -58,6 +66,20 @@ pub enum EnvironmentError {
         /// The key.
         key: String,
     },
+    /// No program can be given such a text.
+    #[error(
+        "{what} is longer than {} KiB, the most that a program can be given in one piece; use a file of a volume", LONGEST_TEXT >> 10
+    )]
+    TooLong {
+        /// The variable or argument.
+        what: String,
+    },
+    /// No program can be given so much.
+    #[error("{what} are longer than {} MiB together, the most that a program can be given; use files of a volume", MOST_TEXT >> 20)]
+    TooMuch {
+        /// The variables or the arguments.
+        what: &'static str,
+    },
     /// A reference to the pod itself leads nowhere.
     #[error("variable {name}: {source}")]
     Downward {
@@ -80,7 +102,7 @@ impl Environment {
         }
         for variable in container.env.iter().flatten() {
             if let Some(value) = environment.value_of(variable, container, facts)? {
-                environment.set(&variable.name, value);
+                environment.set(&variable.name, value)?;
             }
         }
         Ok(environment)
@@ -97,20 +119,45 @@ impl Environment {
         self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A text of the manifest (of `command` or `args`) with this environment in it.
-    #[must_use]
-    pub fn expand(&self, text: &str) -> String {
-        expand(text, |name| self.get(name))
+    /// The texts of `command` or `args` with this environment in them.
+    ///
+    /// # Errors
+    /// If no program can be given so much.
+    pub fn expand_all(&self, texts: &[String]) -> Result<Vec<String>, EnvironmentError> {
+        let mut size = 0;
+        let mut expanded = Vec::with_capacity(texts.len());
+        for (index, text) in texts.iter().enumerate() {
+            let text = self.expanded(text, || format!("argument {index}"))?;
+            size += text.len();
+            if size > MOST_TEXT {
+                return Err(EnvironmentError::TooMuch { what: "the arguments" });
+            }
+            expanded.push(text);
+        }
+        Ok(expanded)
     }
 
-    fn set(&mut self, name: &str, value: String) {
-        match self.positions.get(name) {
-            Some(&position) => self.variables[position].1 = value,
-            None => {
-                self.positions.insert(name.to_owned(), self.variables.len());
-                self.variables.push((name.to_owned(), value));
-            }
+    fn expanded(&self, text: &str, what: impl FnOnce() -> String) -> Result<String, EnvironmentError> {
+        expand(text, LONGEST_TEXT, |name| self.get(name))
+            .ok_or_else(|| EnvironmentError::TooLong { what: what() })
+    }
+
+    fn set(&mut self, name: &str, value: String) -> Result<(), EnvironmentError> {
+        if name.len() + value.len() > LONGEST_TEXT {
+            return Err(EnvironmentError::TooLong { what: variable_named(name) });
         }
+        if let Some(&position) = self.positions.get(name) {
+            let old = std::mem::replace(&mut self.variables[position].1, value);
+            self.size = self.size - old.len() + self.variables[position].1.len();
+        } else {
+            self.size += name.len() + value.len();
+            self.positions.insert(name.to_owned(), self.variables.len());
+            self.variables.push((name.to_owned(), value));
+        }
+        if self.size > MOST_TEXT {
+            return Err(EnvironmentError::TooMuch { what: "the variables" });
+        }
+        Ok(())
     }
 
     fn add_all(&mut self, source: &EnvFromSource, facts: &PodFacts<'_>) -> Result<(), EnvironmentError> {
@@ -120,7 +167,7 @@ impl Environment {
             match facts.objects.config_map(namespace, &reference.name) {
                 Some(map) => {
                     for (key, value) in map.data.iter().flatten() {
-                        self.set(&format!("{prefix}{key}"), value.clone());
+                        self.set(&format!("{prefix}{key}"), value.clone())?;
                     }
                 }
                 None if reference.optional == Some(true) => {}
@@ -134,7 +181,7 @@ impl Environment {
                         self.set(
                             &format!("{prefix}{key}"),
                             secret_text(&value.0, namespace, &reference.name, key)?,
-                        );
+                        )?;
                     }
                 }
                 None if reference.optional == Some(true) => {}
@@ -151,11 +198,16 @@ impl Environment {
         facts: &PodFacts<'_>,
     ) -> Result<Option<String>, EnvironmentError> {
         match (variable.value.as_deref().filter(|value| !value.is_empty()), &variable.value_from) {
-            (Some(value), _) => Ok(Some(self.expand(value))),
+            (Some(value), _) => self.expanded(value, || variable_named(&variable.name)).map(Some),
             (None, None) => Ok(Some(String::new())),
             (None, Some(from)) => referenced(&variable.name, from, container, facts),
         }
     }
+}
+
+/// Whoever wrote the manifest chose the name, and how long it is.
+fn variable_named(name: &str) -> String {
+    format!("variable {}", name.chars().take(64).collect::<String>())
 }
 
 fn referenced(

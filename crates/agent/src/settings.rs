@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::downward::NodeFacts;
-use crate::pod::{Growth, HostDns, PodNetwork};
+use crate::pod::{Growth, NodeDns, PodNetwork};
 pub use crate::probe::ProbeLimits;
 use crate::volumes::DataDirectory;
 
@@ -21,8 +21,8 @@ pub struct Settings {
     pub runtime_name: String,
     /// What the network of pods is like.
     pub network: PodNetwork,
-    /// How the host resolves names.
-    pub host_dns: HostDns,
+    /// What pods are told about name servers.
+    pub dns: NodeDns,
     /// The host's `/etc/hosts`.
     pub host_hosts: String,
     /// What this node tells its pods.
@@ -54,7 +54,7 @@ impl Settings {
             data: DataDirectory::new(data),
             runtime_name: "cri".to_owned(),
             network: PodNetwork::Addressed,
-            host_dns: HostDns::default(),
+            dns: NodeDns::default(),
             host_hosts: String::new(),
             node: NodeFacts::default(),
             unified_cgroups: true,

@@ -14,6 +14,7 @@
 //! `cargo xtask test` installs what a machine lacks.
 
 mod cgroup;
+mod cni;
 mod config;
 mod containerd;
 mod cri_probe;
@@ -34,6 +35,7 @@ mod spawner;
 mod teardown;
 pub mod wait;
 
+pub use cni::Cni;
 pub use containerd::Containerd;
 pub use embedded::{Embedded, Group, Place};
 pub use error::Error;

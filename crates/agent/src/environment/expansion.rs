@@ -8,11 +8,18 @@ pub enum ExpansionError {
     /// There is no such variable, or it is empty.
     #[error("missing value for {0:?}")]
     Missing(String),
+    /// No path is so long.
+    #[error("it becomes longer than {LONGEST_PATH} bytes, the most that a path may be")]
+    TooLong,
 }
 
-/// `text` with the value of every variable that is known; references to others stay as they are.
-pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -> String {
-    let mut expanded = String::with_capacity(text.len());
+/// As in Linux.
+const LONGEST_PATH: usize = 4096;
+
+/// `text` with the value of every variable that is known; references to others stay as they are. `None` if that is
+/// longer than `most` bytes.
+pub fn expand<'a>(text: &str, most: usize, lookup: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
+    let mut expanded = String::with_capacity(text.len().min(most));
     for piece in Pieces(text) {
         match piece {
             Piece::Text(text) => expanded.push_str(text),
@@ -21,14 +28,18 @@ pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -> Strin
                 None => expanded.extend(["$(", name, ")"]),
             },
         }
+        // No piece is longer than the text or one value, so this never grows much beyond.
+        if expanded.len() > most {
+            return None;
+        }
     }
-    expanded
+    Some(expanded)
 }
 
-/// `text` with the value of every variable, for texts that would be dangerous half expanded.
+/// A path with the value of every variable: half expanded it would be dangerous.
 ///
 /// # Errors
-/// If a variable is not known, or empty.
+/// If a variable is not known, or empty; or if no path is so long.
 pub fn expand_all_or_nothing<'a>(
     text: &str,
     lookup: impl Fn(&str) -> Option<&'a str>,
@@ -41,6 +52,9 @@ pub fn expand_all_or_nothing<'a>(
                 Some(value) => expanded.push_str(value),
                 None => return Err(ExpansionError::Missing(name.to_owned())),
             },
+        }
+        if expanded.len() > LONGEST_PATH {
+            return Err(ExpansionError::TooLong);
         }
     }
     Ok(expanded)
@@ -116,8 +130,18 @@ mod tests {
             ("$((A))", "$((A))"),
             ("ä$(A)ö", "äaö"),
         ] {
-            assert_eq!(expand(text, lookup), expected, "{text:?}");
+            assert_eq!(expand(text, 100, lookup).as_deref(), Some(expected), "{text:?}");
         }
+    }
+
+    #[test]
+    fn no_text_grows_beyond_its_limit() {
+        assert_eq!(expand("$(A)$(A)$(A)", 3, lookup).as_deref(), Some("aaa"));
+        assert_eq!(expand("$(A)$(A)$(A)$(A)", 3, lookup), None);
+        assert_eq!(expand("$(X)", 3, lookup), None);
+        let long = |count: usize| expand_all_or_nothing(&"$(A)".repeat(count), lookup);
+        assert_eq!(long(4096), Ok("a".repeat(4096)));
+        assert_eq!(long(4097), Err(ExpansionError::TooLong));
     }
 
     #[test]

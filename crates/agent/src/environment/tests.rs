@@ -124,7 +124,8 @@ fn values_are_expanded_with_what_came_before() {
     {
         assert_eq!(made.get(name), Some(value), "{name}");
     }
-    assert_eq!(made.expand("run $(FIELD) $(NOBODY) $$(FIELD)"), "run web $(NOBODY) $(FIELD)");
+    let texts = ["run $(FIELD) $(NOBODY) $$(FIELD)".to_owned()];
+    assert_eq!(made.expand_all(&texts).expect("short"), ["run web $(NOBODY) $(FIELD)"]);
 }
 
 #[test]
@@ -180,4 +181,39 @@ fn what_is_missing_is_an_error_unless_it_is_optional() {
     };
     let error = environment(&container(vec![], vec![from("X", bad)])).expect_err("no such field");
     assert_eq!(error.to_string(), "variable X: unsupported fieldPath: spec.x");
+}
+
+/// Twenty bytes a variable, and twice as long as the one before.
+#[test]
+fn variables_that_repeat_each_other_do_not_fill_the_memory() {
+    let doubling = |count: usize| {
+        let twice = |n: usize| literal(&format!("V{n}"), &format!("$(V{0})$(V{0})", n - 1));
+        let env = std::iter::once(literal("V0", "0123456789abcdef")).chain((1..count).map(twice));
+        environment(&container(vec![], env.collect()))
+    };
+    let made = doubling(13).expect("64 KiB are fine");
+    assert_eq!(made.get("V12").map(str::len), Some(64 << 10));
+    assert_eq!(
+        doubling(1000).expect_err("too long").to_string(),
+        "variable V13 is longer than 128 KiB, the most that a program can be given in one piece; use a file of a volume"
+    );
+    let repeated = |count: usize| {
+        let env = std::iter::once(literal("LONG", &"x".repeat(100 << 10)));
+        let copies = (0..count).map(|n| literal(&format!("C{n}"), "$(LONG)"));
+        environment(&container(vec![], env.chain(copies).collect()))
+    };
+    let made = repeated(50).expect("5 MiB are fine");
+    assert_eq!(
+        repeated(100).expect_err("too much").to_string(),
+        "the variables are longer than 6 MiB together, the most that a program can be given; use files of a volume"
+    );
+    assert!(made.expand_all(&["$(LONG)".to_owned()]).is_ok());
+    assert_eq!(
+        made.expand_all(&["a".to_owned(), "$(LONG)$(LONG)".to_owned()]).expect_err("too long"),
+        EnvironmentError::TooLong { what: "argument 1".to_owned() }
+    );
+    assert_eq!(
+        made.expand_all(&vec!["$(LONG)".to_owned(); 100]).expect_err("too much"),
+        EnvironmentError::TooMuch { what: "the arguments" }
+    );
 }

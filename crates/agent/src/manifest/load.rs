@@ -1,11 +1,13 @@
 //! From the text of a file to its pods, config maps and secrets.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 
+use super::problem::beginning;
 use super::tree::{self, LARGEST_MANIFEST, Node, Value};
 use super::{
     FieldError, Issue, ObjectKey, Objects, Origin, Problem, Severity, default, fields, static_pod, typed,
@@ -41,8 +43,14 @@ pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
         }]
     })?;
 
-    let mut loading =
-        Loading { origin, manifest: Manifest::default(), problems: Vec::new(), document: 0, has_list: false };
+    let mut loading = Loading {
+        origin,
+        manifest: Manifest::default(),
+        pod_names: BTreeSet::new(),
+        problems: Vec::new(),
+        document: 0,
+        has_list: false,
+    };
     for (index, node) in documents.iter().enumerate() {
         loading.document = index + 1;
         loading.document(node);
@@ -50,9 +58,15 @@ pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
     loading.finish()
 }
 
+/// More problems than this of either severity are not told: nobody reads them, and a hostile manifest has millions.
+const MOST_PROBLEMS: usize = 100;
+/// Names are shown up to here: no valid one is longer.
+const LONGEST_NAME: usize = 253;
+
 struct Loading<'a> {
     origin: &'a Origin,
     manifest: Manifest,
+    pod_names: BTreeSet<ObjectKey>,
     problems: Vec<Problem>,
     document: usize,
     /// A list says how much there is, even if that is nothing.
@@ -64,13 +78,14 @@ impl Loading<'_> {
         let objects = &self.manifest.objects;
         let is_empty =
             self.manifest.pods.is_empty() && objects.config_maps.is_empty() && objects.secrets.is_empty();
+        let has_errors = |problems: &[Problem]| problems.iter().any(|one| one.severity == Severity::Error);
         if self.problems.is_empty() && is_empty && !self.has_list {
             self.problems.push(Problem::error(self.origin.place.as_str(), Issue::Empty));
-        } else if is_empty {
+        } else if is_empty && !has_errors(&self.problems) {
             // Nothing in it is of use: what was said of its documents is not a remark.
             self.problems.iter_mut().for_each(|problem| problem.severity = Severity::Error);
         }
-        if self.problems.iter().any(|problem| problem.severity == Severity::Error) {
+        if has_errors(&self.problems) {
             return Err(self.problems);
         }
         self.manifest.warnings = self.problems;
@@ -121,7 +136,7 @@ impl Loading<'_> {
     }
 
     fn other_kind(&mut self, node: &Node<'_>, version: &str, kind: &str) {
-        let found = match (version, kind) {
+        let found = match (shown_name(version), shown_name(kind)) {
             ("", "") => "a document without apiVersion and kind".to_owned(),
             (version, "") => format!("a document of {version} without a kind"),
             ("", kind) => format!("{kind} without an apiVersion"),
@@ -140,15 +155,14 @@ impl Loading<'_> {
         default::pod(&mut pod);
         static_pod::adopt(&mut pod, self.origin);
         let subject = subject("Pod", &pod.metadata);
-        self.refuse(node, &subject, validate::pod(&pod));
-
-        let same = |other: &Arc<Pod>| {
-            (&other.metadata.namespace, &other.metadata.name) == (&pod.metadata.namespace, &pod.metadata.name)
-        };
-        if self.manifest.pods.iter().any(same) {
+        let mistakes = validate::pod(&pod);
+        let is_valid = mistakes.is_empty();
+        self.refuse(node, &subject, mistakes);
+        if !self.pod_names.insert(key(&mut pod.metadata)) {
             self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate);
+        } else if is_valid {
+            self.manifest.pods.push(Arc::new(pod));
         }
-        self.manifest.pods.push(Arc::new(pod));
     }
 
     fn config_map(&mut self, node: &Node<'_>) {
@@ -176,7 +190,7 @@ impl Loading<'_> {
 
     fn typed<T: DeserializeOwned>(&mut self, node: &Node<'_>, kind: &str) -> Option<T> {
         let name = node.get("metadata").and_then(|meta| meta.get("name")).and_then(Node::text);
-        let subject = name.map(|name| format!("{kind} {name}"));
+        let subject = name.map(|name| format!("{kind} {}", shown_name(name)));
         match typed::decode::<T>(node) {
             Ok((object, unknown)) => {
                 for field in unknown {
@@ -200,6 +214,10 @@ impl Loading<'_> {
     }
 
     fn tell(&mut self, line: u32, subject: Option<String>, severity: Severity, issue: Issue) {
+        let told = self.problems.iter().filter(|problem| problem.severity == severity).count();
+        if told >= MOST_PROBLEMS {
+            return;
+        }
         self.problems.push(Problem {
             document: Some(self.document),
             line: Some(line).filter(|line| *line > 0),
@@ -212,7 +230,11 @@ impl Loading<'_> {
 
 fn subject(kind: &str, meta: &ObjectMeta) -> String {
     let namespace = meta.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
-    format!("{kind} {namespace}/{}", meta.name.as_deref().unwrap_or_default())
+    format!("{kind} {}/{}", shown_name(namespace), shown_name(meta.name.as_deref().unwrap_or_default()))
+}
+
+fn shown_name(name: &str) -> &str {
+    beginning(name, LONGEST_NAME)
 }
 
 fn key(meta: &mut ObjectMeta) -> ObjectKey {
@@ -220,5 +242,7 @@ fn key(meta: &mut ObjectMeta) -> ObjectKey {
     ObjectKey::new(namespace, meta.name.clone().unwrap_or_default())
 }
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;

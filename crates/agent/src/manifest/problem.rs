@@ -1,6 +1,6 @@
 //! What can be wrong with a manifest, as values: for logs, for `describe` and for the terminal.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -58,7 +58,10 @@ impl Problem {
 
 impl fmt::Display for Problem {
     /// `web.yaml:12 (document 2, Pod default/web): spec.containers[0].image: Required value`
+    ///
+    /// Much of it comes from the file, and may be shown on a terminal: control characters are not.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut Printable(f);
         f.write_str(&self.place)?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
@@ -70,6 +73,21 @@ impl fmt::Display for Problem {
             (None, None) => {}
         }
         write!(f, ": {}", self.issue)
+    }
+}
+
+/// Writes control characters as what stands for characters that cannot be shown.
+struct Printable<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl fmt::Write for Printable<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for piece in text.split_inclusive(char::is_control) {
+            match piece.strip_suffix(char::is_control) {
+                Some(rest) => write!(self.0, "{rest}\u{fffd}")?,
+                None => self.0.write_str(piece)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -218,6 +236,15 @@ impl FieldError {
             | Self::TooLong { path, .. } => path,
         }
     }
+}
+
+/// The beginning of a text that may be as long as the file it comes from: at most so many bytes.
+pub(super) fn beginning(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 fn after_colon(detail: &str) -> String {

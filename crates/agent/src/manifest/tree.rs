@@ -9,6 +9,8 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{DefaultMessageFormatter, Error, MessageFormatter, Spanned};
 
+use super::problem::beginning;
+
 /// The most a manifest may be, in bytes.
 pub const LARGEST_MANIFEST: usize = 10 << 20;
 
@@ -21,6 +23,9 @@ const MOST_TEXT: usize = 2 * LARGEST_MANIFEST;
 const MOST_ALIASES: usize = 1000;
 const MOST_ALIASED_NODES: usize = 50_000;
 const MOST_ANCHORED_BYTES: usize = 64 << 10;
+
+/// So much of a file is shown in a message about it.
+const LONGEST_QUOTE: usize = 256;
 
 /// A value, and where it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,9 +97,12 @@ fn syntax_error(error: &Error) -> SyntaxError {
             _ => "has too many anchors and aliases, or too large ones; write out what they stand for"
                 .to_owned(),
         },
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("has the key {key:?} twice in one map"),
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("has the key {:?} twice in one map", beginning(key, LONGEST_QUOTE))
+        }
         // The place is told apart, and the text may have come from the file.
-        other => DefaultMessageFormatter.format_message(other).replace(char::is_control, " "),
+        other => beginning(&DefaultMessageFormatter.format_message(other), LONGEST_QUOTE)
+            .replace(char::is_control, " "),
     };
     let line = error.location().map(|location| u32::try_from(location.line()).unwrap_or(u32::MAX));
     SyntaxError { line, message }

@@ -10,7 +10,15 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
+use super::problem::beginning;
 use super::tree::{Node, Value};
+
+/// The most that one list may have. Types are large even where the text is short: `{}` is a container of a kilobyte.
+const MOST_ITEMS: usize = 5000;
+/// More unknown fields than this are not told: nobody reads them.
+const MOST_UNKNOWN: usize = 100;
+/// Paths are shown up to here: keys of maps may be as long as the file.
+const LONGEST_PATH: usize = 512;
 
 /// A value of the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +56,12 @@ enum Place<'p> {
     Field(&'p Place<'p>, &'p str),
     Key(&'p Place<'p>, &'p str),
     Item(&'p Place<'p>, usize),
+}
+
+impl Place<'_> {
+    fn shown(&self) -> String {
+        beginning(&self.to_string(), LONGEST_PATH).to_owned()
+    }
 }
 
 impl fmt::Display for Place<'_> {
@@ -95,7 +109,7 @@ struct Reader<'t, 'p> {
 impl<'t> Reader<'t, '_> {
     fn located<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
         result.map_err(|failure| Failure {
-            place: failure.place.or_else(|| Some((self.place.to_string(), self.node.line))),
+            place: failure.place.or_else(|| Some((self.place.shown(), self.node.line))),
             ..failure
         })
     }
@@ -210,6 +224,10 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
         let items: &[_] = match &self.node.value {
             Value::Null => &[],
+            Value::List(items) if items.len() > MOST_ITEMS => {
+                let message = format_args!("has {} items; there may be {MOST_ITEMS} at most", items.len());
+                return self.located(Err(de::Error::custom(message)));
+            }
             Value::List(items) => items,
             _ => return self.wrong("a list", ""),
         };
@@ -231,10 +249,13 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
 
     /// The generated types ask for this when they do not know a field.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        let path = self.place.to_string();
-        let name = path.rsplit('.').next().unwrap_or_default();
-        let meant = alike(name, self.siblings);
-        self.unknown.borrow_mut().push(UnknownField { path, line: self.node.line, meant });
+        let mut unknown = self.unknown.borrow_mut();
+        if unknown.len() < MOST_UNKNOWN {
+            let path = self.place.shown();
+            let name = path.rsplit('.').next().unwrap_or_default();
+            let meant = alike(name, self.siblings);
+            unknown.push(UnknownField { path, line: self.node.line, meant });
+        }
         visitor.visit_unit()
     }
 

@@ -203,7 +203,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             let held = self.hold_until.filter(|_| is_held);
             return Next::Idle(Some(held.unwrap_or_else(|| self.next_look(pod, now))));
         }
-        let refresh = std::mem::take(&mut self.refresh_volumes) && is_nothing;
+        let refresh = is_nothing && std::mem::take(&mut self.refresh_volumes);
         let outcome = self.act(pod, &status, plan, &remains, refresh).await;
         let Some(outcome) = outcome else { return Next::Again };
         self.hold_until = outcome.hold_until;

@@ -126,7 +126,9 @@ impl Args {
             runtime_endpoint: self.runtime_endpoint.clone().or(file.runtime_endpoint),
             place: self.place.clone(),
             record: self.record_dir.clone().map(|folder| (folder, self.record_size << 20)),
-            pod_logs: self.pod_logs_dir.clone().or(file.pod_logs).unwrap_or_else(|| "/var/log/pods".into()),
+            pod_logs: absolute(
+                self.pod_logs_dir.clone().or(file.pod_logs).unwrap_or_else(|| "/var/log/pods".into()),
+            ),
             node_name: self.node_name.clone(),
             listen: self.listen.map_or_else(|| file.listen.or(Some(usual)), |listen| listen.0),
             cni_conf_dir: self.cni_conf_dir.clone(),
@@ -135,9 +137,17 @@ impl Args {
             longest_backoff: file.longest_backoff,
             file_poll: file.file_poll,
             url_poll: file.url_poll,
+            resolv_conf: file.resolv_conf,
+            cluster_dns: file.cluster_dns,
+            cluster_domain: file.cluster_domain,
             once: self.once,
         }
     }
+}
+
+/// Runtimes are told where logs go, and do not know where the agent was started.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 fn failure(error: &RunError) -> Failure {

@@ -24,6 +24,9 @@ pub(crate) struct FileConfig {
     pub(crate) parallel_pulls: Option<usize>,
     pub(crate) longest_backoff: Option<Duration>,
     pub(crate) listen: Option<SocketAddr>,
+    pub(crate) resolv_conf: Option<PathBuf>,
+    pub(crate) cluster_dns: Vec<IpAddr>,
+    pub(crate) cluster_domain: Option<String>,
     /// Fields that mean nothing to us.
     pub(crate) ignored: Vec<String>,
 }
@@ -83,6 +86,9 @@ impl FileConfig {
             longest_backoff: fields.nested_duration("crashLoopBackOff", "maxContainerRestartPeriod")?,
             listen: port
                 .map(|port| SocketAddr::new(address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), port)),
+            resolv_conf: fields.take("resolvConf")?,
+            cluster_dns: fields.take("clusterDNS")?.unwrap_or_default(),
+            cluster_domain: fields.take("clusterDomain")?,
             ignored: Vec::new(),
         };
         Ok(Self { ignored: fields.0.into_keys().collect(), ..config })
@@ -138,7 +144,8 @@ mod tests {
         let config = FileConfig::read(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: /etc/pods\n\
              syncFrequency: 1m30s\nmaxParallelImagePulls: 4\nreadOnlyPort: 10255\nmaxPods: 50\n\
-             crashLoopBackOff:\n  maxContainerRestartPeriod: 60s\n",
+             crashLoopBackOff:\n  maxContainerRestartPeriod: 60s\nclusterDNS: [10.96.0.10]\n\
+             clusterDomain: cluster.local\nresolvConf: \"\"\n",
         )
         .unwrap();
         let wanted = FileConfig {
@@ -147,6 +154,9 @@ mod tests {
             parallel_pulls: Some(4),
             listen: Some("127.0.0.1:10255".parse().unwrap()),
             longest_backoff: Some(Duration::from_secs(60)),
+            resolv_conf: Some("".into()),
+            cluster_dns: vec!["10.96.0.10".parse().unwrap()],
+            cluster_domain: Some("cluster.local".to_owned()),
             ignored: vec!["maxPods".to_owned()],
             ..FileConfig::default()
         };
@@ -158,6 +168,7 @@ mod tests {
         let table = [
             ("kind: Pod", "it is a Pod, and a KubeletConfiguration is needed"),
             ("kind: KubeletConfiguration\nmaxParallelImagePulls: many", "maxParallelImagePulls: "),
+            ("kind: KubeletConfiguration\nclusterDNS: [here]", "clusterDNS: "),
             ("kind: KubeletConfiguration\nsyncFrequency: soon", "syncFrequency: "),
             ("kind: KubeletConfiguration\ncontainerRuntimeEndpoint: tcp://x", "containerRuntimeEndpoint: "),
         ];

@@ -7,7 +7,7 @@ mod once;
 mod report;
 mod wire;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,6 +41,10 @@ pub(crate) struct Plan {
     pub(crate) longest_backoff: Option<Duration>,
     pub(crate) file_poll: Option<Duration>,
     pub(crate) url_poll: Option<Duration>,
+    /// The file that says how pods resolve names; the host's own if none is given, and nothing if it is empty.
+    pub(crate) resolv_conf: Option<PathBuf>,
+    pub(crate) cluster_dns: Vec<IpAddr>,
+    pub(crate) cluster_domain: Option<String>,
     /// Whether to end when all pods have.
     pub(crate) once: bool,
 }

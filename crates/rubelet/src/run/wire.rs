@@ -1,7 +1,7 @@
 //! Builds everything that `rubelet run` consists of, and connects it. Nothing else does.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pleg::cri::CriObserver;
@@ -9,7 +9,7 @@ use pleg::record::{RecordError, Recorder};
 use pleg::{Pleg, clock::wall_clock};
 use prometheus_client::registry::Registry;
 use rubelet_agent::gc::{ImageCollector, ImagePolicy, LogPolicy, LogRotation};
-use rubelet_agent::pod::{Growth, HostDns, PodNetwork};
+use rubelet_agent::pod::{Growth, HostDns, NodeDns, PodNetwork};
 use rubelet_agent::runtime::CriRuntime;
 use rubelet_agent::settings::Settings;
 use rubelet_agent::source::{Feed, FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId};
@@ -170,9 +170,26 @@ fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
     settings.parallel_pulls = plan.parallel_pulls;
     settings.resync = plan.resync.unwrap_or(settings.resync);
     settings.backoff = plan.longest_backoff.map_or(settings.backoff, Growth::up_to);
-    settings.host_dns = HostDns::read(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
+    settings.dns = dns(plan);
     settings.host_hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     settings
+}
+
+/// What pods are told about name servers. A file that cannot be read has nothing in it.
+fn dns(plan: &Plan) -> NodeDns {
+    const USUAL: &str = "/etc/resolv.conf";
+    let path = plan.resolv_conf.as_deref().unwrap_or(Path::new(USUAL));
+    let host = if path.as_os_str().is_empty() {
+        HostDns::nobody()
+    } else {
+        HostDns::read(&std::fs::read_to_string(path).unwrap_or_default())
+    };
+    NodeDns {
+        host,
+        is_other_file: path != Path::new(USUAL),
+        cluster_servers: plan.cluster_dns.iter().map(IpAddr::to_string).collect(),
+        cluster_domain: plan.cluster_domain.clone().unwrap_or_default(),
+    }
 }
 
 fn serve(

@@ -3,8 +3,10 @@
 //! Needs root; where it is not to be had, the tests say so and pass.
 
 mod containerd;
+mod hostile;
 mod lifecycle;
 mod node;
 mod once;
 mod reasons;
+mod updates;
 mod upheaval;

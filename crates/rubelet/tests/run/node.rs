@@ -85,9 +85,14 @@ impl Node {
     }
 
     pub(crate) fn start_agent(&mut self) {
+        self.start_agent_with(&[]);
+    }
+
+    pub(crate) fn start_agent_with(&mut self, more: &[&str]) {
         let out =
             |name: &str| fs::File::options().create(true).append(true).open(self.path(name)).expect("a file");
-        let child = self.run_command().stdout(out("out")).stderr(out("err")).spawn().expect("it starts");
+        let child =
+            self.run_command().args(more).stdout(out("out")).stderr(out("err")).spawn().expect("it starts");
         self.agent = Some(child);
         self.until("the agent", || self.ps().is_some());
     }
@@ -97,6 +102,14 @@ impl Node {
         let mut agent = self.agent.take().expect("an agent runs");
         signal_to(agent.id(), signal);
         agent.wait().expect("it was ours").code()
+    }
+
+    /// The most memory that the agent ever had, in MiB.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let agent = self.agent.as_ref().expect("an agent runs");
+        let status = fs::read_to_string(format!("/proc/{}/status", agent.id())).expect("it lives");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));
+        peak.and_then(|peak| peak.trim().parse::<u64>().ok()).expect("a peak") >> 10
     }
 
     /// What the agent has said.
@@ -192,6 +205,12 @@ impl Node {
              imagePullPolicy: IfNotPresent\n    command: [sleep, \"{}\"]\n",
             self.seconds(container)
         )
+    }
+
+    /// Ends all pods: a runtime of others must not be taken down under them.
+    pub(crate) fn end_pods(&self) {
+        let (code, out, err) = text(&self.ask(&["stop", "--all", "--grace-period", "0"]));
+        assert_eq!(code, Some(0), "{out}{err}");
     }
 
     /// Nothing is left of any pod.

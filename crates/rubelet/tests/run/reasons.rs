@@ -1,68 +1,147 @@
-//! Pods that cannot run say why, in the kubelet's words, and harm no other pod.
+//! Pods that cannot run say why, in the kubelet's words, and harm no other pod: on the embedded runtime and on containerd.
+
+use rubelet_testbed::{BUSYBOX, Flavor, require};
 
 use crate::node::{Node, restarts, state, text};
 
-fn pod(name: &str, container: &str, more: &str) -> String {
+const HOST: &str = "host";
+
+fn pod(name: &str, image: &str, container: &str, more: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\nspec:\n  hostNetwork: true\n  \
-         terminationGracePeriodSeconds: 1\n  containers:\n  - name: c\n    {}\n{more}",
+         terminationGracePeriodSeconds: 1\n  containers:\n  - name: c\n    image: {image}\n    \
+         imagePullPolicy: IfNotPresent\n    {}\n{more}",
         container.replace('\n', "\n    ")
     )
+}
+
+/// A pod, the reasons that its container waits for in turn (none, if the pod itself is held up), and what `describe` says.
+struct Case {
+    name: &'static str,
+    manifest: String,
+    waits: &'static [&'static str],
+    events: &'static [&'static str],
+}
+
+fn cases(image: &str) -> Vec<Case> {
+    let sleeps = "command: [sleep, '9']";
+    let mounts = "command: [sleep, '9']\nvolumeMounts: [{name: v, mountPath: /v}]";
+    let volume = |source: &str| format!("  volumes: [{{name: v, {source}}}]\n");
+    let plain = |name, image, container: &str| pod(name, image, container, "");
+    let case = |name, manifest, waits, events| Case { name, manifest, waits, events };
+    vec![
+        case(
+            "no-image",
+            plain("no-image", "localhost:1/none:1", sleeps),
+            &["ErrImagePull", "ImagePullBackOff"],
+            &["Pulling", "Failed to pull image \"localhost:1/none:1\"", "Back-off pulling image"],
+        ),
+        case(
+            "never-pulled",
+            plain("never-pulled", "localhost/none:1", sleeps)
+                .replace("imagePullPolicy: IfNotPresent", "imagePullPolicy: Never"),
+            &["ErrImageNeverPull"],
+            &["Container image \"localhost/none:1\" is not present with pull policy of Never"],
+        ),
+        case(
+            "bad-image",
+            plain("bad-image", "'Not an image'", sleeps),
+            &["InvalidImageName"],
+            &["InspectFailed"],
+        ),
+        case(
+            "no-command",
+            plain("no-command", image, "command: [/no/such/program]"),
+            &["RunContainerError", "CreateContainerError", "CrashLoopBackOff"],
+            &["Failed", "/no/such/program"],
+        ),
+        case(
+            "root-refused",
+            plain("root-refused", image, &format!("{sleeps}\nsecurityContext: {{runAsNonRoot: true}}")),
+            &["CreateContainerConfigError"],
+            &["container has runAsNonRoot and image will run as root"],
+        ),
+        case(
+            "no-variable",
+            plain("no-variable", image, &format!("{sleeps}\nenvFrom: [{{configMapRef: {{name: none}}}}]")),
+            &["CreateContainerConfigError"],
+            &["configmap \"none\" not found"],
+        ),
+        case(
+            "no-folder",
+            pod("no-folder", image, mounts, &volume("hostPath: {path: /no/such/folder, type: Directory}")),
+            &[],
+            &["FailedMount", "hostPath type check failed: /no/such/folder is not a directory"],
+        ),
+        case(
+            "no-config-map",
+            pod("no-config-map", image, mounts, &volume("configMap: {name: none}")),
+            &[],
+            &["FailedMount", "configmap \"none\" not found"],
+        ),
+        case(
+            "exits-at-once",
+            plain("exits-at-once", image, "command: [sh, -c, 'exit 3']"),
+            &["CrashLoopBackOff"],
+            &["Back-off restarting failed container c in pod exits-at-once-n_default("],
+        ),
+    ]
+}
+
+fn reasons_are_told(node: &Node, image: &str) {
+    node.write("web.yaml", &node.sleeping("web", 1).replace("image: host", &format!("image: {image}")));
+    node.until_phase("web", "Running");
+    let pid = node.sleeper(1);
+    let cases = cases(image);
+    for case in &cases {
+        node.write(&format!("{}.yaml", case.name), &case.manifest);
+    }
+    for Case { name, waits, events, .. } in &cases {
+        let full = format!("{name}-n");
+        if !waits.is_empty() {
+            node.until_pod(name, &waits.join(" or "), |pod| {
+                waits.iter().any(|reason| state(pod)["waiting"]["reason"] == *reason)
+            });
+        }
+        for event in *events {
+            node.until(&format!("{name}: {event}"), || {
+                text(&node.ask(&["describe", &full])).1.contains(event)
+            });
+        }
+    }
+    let web = node.until_phase("web", "Running");
+    assert_eq!((restarts(&web), node.sleepers(1)), (0, vec![pid]), "nobody else was harmed");
 }
 
 #[test]
 fn what_keeps_a_pod_from_running_is_told_and_harms_nobody() {
     let Some(node) = Node::start() else { return };
-    let table = [
-        (
-            "no-image",
-            pod("no-image", "image: nowhere/none:1\nimagePullPolicy: Never", ""),
-            "ErrImageNeverPull",
-        ),
-        (
-            "no-command",
-            pod("no-command", "image: host\nimagePullPolicy: IfNotPresent\ncommand: [/no/such/program]", ""),
-            "RunContainerError",
-        ),
-        (
-            "no-user",
-            pod(
-                "no-user",
-                "image: host\nimagePullPolicy: IfNotPresent\ncommand: [sleep, '9']\nsecurityContext: {runAsNonRoot: true}",
-                "",
-            ),
-            "CreateContainerConfigError",
-        ),
-    ];
-    for (name, manifest, _) in &table {
-        node.write(&format!("{name}.yaml"), manifest);
-    }
-    let volume = "  volumes:\n  - name: v\n    hostPath: {path: /no/such/folder, type: Directory}\n";
-    let container = "image: host\nimagePullPolicy: IfNotPresent\ncommand: [sleep, '9']\nvolumeMounts: [{name: v, mountPath: /v}]";
-    node.write("no-volume.yaml", &pod("no-volume", container, volume));
-    node.write("web.yaml", &node.sleeping("web", 1));
-
-    for (name, _, reason) in &table {
-        let reasons = [*reason, "CrashLoopBackOff"];
-        node.until_pod(name, reason, |pod| {
-            reasons.iter().any(|reason| state(pod)["waiting"]["reason"] == *reason)
-        });
-        let happened = || text(&node.ask(&["describe", &format!("{name}-n")])).1;
-        node.until(reason, || happened().contains("Warning"));
-    }
-    node.until("the volume's reason", || {
-        let (_, out, _) = text(&node.ask(&["describe", "no-volume-n"]));
-        out.contains("FailedMount") && out.contains("hostPath type check failed")
-    });
-    let web = node.until_phase("web", "Running");
-    assert_eq!(restarts(&web), 0);
+    reasons_are_told(&node, HOST);
 }
 
 #[test]
-fn a_pod_that_ignores_the_polite_signal_is_gone_after_its_grace() {
-    let Some(node) = Node::start() else { return };
+fn what_keeps_a_pod_from_running_on_containerd_is_told_and_harms_nobody() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let Some(node) = Node::start_on(containerd.endpoint()) else { return };
+    reasons_are_told(&node, BUSYBOX);
+    node.end_pods();
+}
+
+fn ends_whatever_it_does(node: &Node, image: &str) {
     // The first process of a container hears no signal that it has not asked for.
-    node.write("stubborn.yaml", &node.sleeping("stubborn", 1));
+    node.write(
+        "stubborn.yaml",
+        &node.sleeping("stubborn", 1).replace("image: host", &format!("image: {image}")),
+    );
+    let seconds = node.seconds(2);
+    let script = format!("command: [sh, -c, 'sleep {seconds} & sleep {seconds} & sleep 1; exit 3']");
+    node.write("forks.yaml", &pod("forks", image, &script, "  restartPolicy: Never\n"));
+
+    let ended = node.until_phase("forks", "Failed");
+    assert_eq!(state(&ended)["terminated"]["exitCode"], 3);
+    assert_eq!(state(&ended)["terminated"]["reason"], "Error");
+    node.until("its children end", || node.sleepers(2).is_empty());
+
     node.until_phase("stubborn", "Running");
     node.sleeper(1);
     node.remove("stubborn.yaml");
@@ -71,14 +150,15 @@ fn a_pod_that_ignores_the_polite_signal_is_gone_after_its_grace() {
 }
 
 #[test]
-fn what_a_container_leaves_behind_ends_with_it() {
+fn a_pod_that_ignores_signals_and_one_that_leaves_children_end() {
     let Some(node) = Node::start() else { return };
-    let seconds = node.seconds(1);
-    let container = format!(
-        "image: host\nimagePullPolicy: IfNotPresent\ncommand: [sh, -c, 'sleep {seconds} & sleep {seconds} & sleep 1; exit 3']"
-    );
-    node.write("forks.yaml", &pod("forks", &container, "  restartPolicy: Never\n"));
-    let ended = node.until_phase("forks", "Failed");
-    assert_eq!(state(&ended)["terminated"]["exitCode"], 3);
-    assert!(node.sleepers(1).is_empty());
+    ends_whatever_it_does(&node, HOST);
+}
+
+#[test]
+fn a_pod_that_ignores_signals_and_one_that_leaves_children_end_on_containerd() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let Some(node) = Node::start_on(containerd.endpoint()) else { return };
+    ends_whatever_it_does(&node, BUSYBOX);
+    node.end_pods();
 }

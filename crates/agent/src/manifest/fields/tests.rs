@@ -1,69 +1,54 @@
-use std::cell::Cell;
 use std::fmt::Write;
 
-use k8s_openapi::api::core::v1::{
-    Container, PodSecurityContext, PodSpec, SecurityContext, Volume, VolumeMount,
-};
-use serde::de::value::Error;
-use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
-use serde::forward_to_deserialize_any;
+use k8s_openapi::api::core::v1::PodSpec;
+use serde_json::{Value as Json, json};
 
+use super::shapes::{Types, types_in};
 use super::*;
-use crate::manifest::tree;
+use crate::manifest::{Origin, Problem, Severity, load, tree};
+use crate::source::SourceKind;
+use Verdict::{Refused, Works};
 
-/// Asks a type which fields it has.
-struct Fields<'a>(&'a Cell<&'static [&'static str]>);
-
-impl<'de> Deserializer<'de> for Fields<'_> {
-    type Error = Error;
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, Error> {
-        self.0.set(fields);
-        Err(Error::custom("only the fields were wanted"))
+/// Every type of the table once, those that are first met first.
+fn listed() -> Vec<&'static Type> {
+    fn add(of: &'static Type, all: &mut Vec<&'static Type>) {
+        if all.iter().any(|known| known.name == of.name) {
+            return;
+        }
+        all.push(of);
+        for (_, verdict) in of.fields {
+            if let Parts(inside, _) = verdict {
+                add(inside, all);
+            }
+        }
     }
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(Error::custom("not a struct"))
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
-}
-
-fn fields_of<T: for<'de> Deserialize<'de>>() -> Vec<&'static str> {
-    let fields = Cell::new(&[][..]);
-    assert!(T::deserialize(Fields(&fields)).is_err());
-    let mut fields = fields.get().to_vec();
-    fields.sort_unstable();
-    fields
-}
-
-fn tables() -> [(&'static str, Table, Vec<&'static str>); 6] {
-    [
-        ("PodSpec", POD_SPEC, fields_of::<PodSpec>()),
-        ("Container", CONTAINER, fields_of::<Container>()),
-        ("PodSecurityContext", POD_SECURITY_CONTEXT, fields_of::<PodSecurityContext>()),
-        ("SecurityContext", SECURITY_CONTEXT, fields_of::<SecurityContext>()),
-        ("VolumeMount", VOLUME_MOUNT, fields_of::<VolumeMount>()),
-        ("Volume", VOLUME, fields_of::<Volume>()),
-    ]
+    let mut all = Vec::new();
+    add(&POD_SPEC, &mut all);
+    all
 }
 
 #[test]
 fn every_field_of_kubernetes_is_listed() {
-    for (name, table, fields) in tables() {
-        let listed: Vec<&str> = table.iter().map(|(field, _)| *field).collect();
+    let types = types_in::<PodSpec>();
+    for of in listed() {
+        let fields = &types[of.name];
+        let names =
+            |fields: &[(&'static str, Verdict)]| fields.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         assert_eq!(
-            listed, fields,
-            "say in fields.rs what becomes of every field of {name}, in the order of names"
+            names(of.fields),
+            fields.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+            "say in fields/table.rs what becomes of every field of {}, in the order of names",
+            of.name
         );
+        for ((field, verdict), (_, shape)) in of.fields.iter().zip(fields) {
+            match verdict {
+                Parts(inside, _) => assert_eq!(Some(inside.name), shape.part(), "{}.{field}", of.name),
+                Works(_) => {
+                    assert_eq!(None, shape.part(), "{}.{field} has fields of its own: list them", of.name)
+                }
+                Refused(_) | Ignored(_) => {}
+            }
+        }
     }
 }
 
@@ -71,13 +56,15 @@ fn every_field_of_kubernetes_is_listed() {
 fn the_documentation_has_the_same_lists() {
     let documentation = include_str!("../../../../../docs/pod-fields.md");
     let mut expected = String::new();
-    for (name, table, _) in tables() {
-        write!(expected, "\n## {name}\n\n| field | | |\n|---|---|---|\n").expect("text");
-        for (field, verdict) in table {
+    for of in listed() {
+        write!(expected, "\n## {}\n\n| field | | |\n|---|---|---|\n", of.name).expect("text");
+        for (field, verdict) in of.fields {
             let (verdict, what) = match verdict {
-                Works(what) => ("works", what),
-                Refused(what) => ("refused", what),
-                Ignored(what) => ("ignored, with a warning", what),
+                Works(what) => ("works", (*what).to_owned()),
+                Parts(inside, "") => ("works", link(inside)),
+                Parts(inside, what) => ("works", format!("{what}; {}", link(inside))),
+                Refused(what) => ("refused", (*what).to_owned()),
+                Ignored(what) => ("ignored, with a warning", (*what).to_owned()),
             };
             writeln!(expected, "| `{field}` | {verdict} | {what} |").expect("text");
         }
@@ -85,9 +72,100 @@ fn the_documentation_has_the_same_lists() {
     assert!(documentation.ends_with(&expected), "docs/pod-fields.md should end with:\n{expected}");
 }
 
+fn link(of: &Type) -> String {
+    format!("see [{}](#{})", of.name, of.name.to_lowercase())
+}
+
+/// A pod in which a field of the API is set, and the path of that field. The field is found by going through what works.
+fn with_field(types: &Types, path: &[(&'static Type, &'static str)], value: Json) -> (Json, String) {
+    let mut shown = "spec".to_owned();
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "x" },
+        "spec": { "containers": [{ "name": "c", "image": "x" }] },
+    });
+    let mut place = &mut pod["spec"];
+    for (index, (of, field)) in path.iter().enumerate() {
+        let (_, shape) = types[of.name].iter().find(|(name, _)| name == field).expect("it is listed");
+        shown = format!("{shown}.{field}");
+        let is_last = index + 1 == path.len();
+        if is_last {
+            place[*field] = value;
+            break;
+        }
+        if place[*field].is_null() {
+            place[*field] = shape.example();
+        }
+        place = &mut place[*field];
+        if place.is_array() {
+            shown.push_str("[0]");
+            place = &mut place[0];
+        }
+    }
+    (pod, shown)
+}
+
+fn problems(pod: &Json) -> Vec<Problem> {
+    let origin = Origin { source: SourceKind::File, place: "x.json".to_owned(), node_name: "n".to_owned() };
+    match load(pod.to_string().as_bytes(), &origin) {
+        Ok(manifest) => manifest.warnings,
+        Err(problems) => problems,
+    }
+}
+
+/// What asks for something, where an example of the type does not.
+fn asking(of: &Type, field: &str, example: Json) -> Json {
+    match (of.name, field) {
+        ("PodSpec", "hostUsers") => json!(false),
+        _ if example == json!({}) => json!({ "k": "v" }),
+        _ => example,
+    }
+}
+
+/// The table is not believed: a pod is made for every field that is said to be refused or ignored.
+#[test]
+fn what_is_said_to_be_refused_is_refused_and_what_is_ignored_is_named() {
+    fn check(types: &Types, path: &mut Vec<(&'static Type, &'static str)>, of: &'static Type) -> usize {
+        let mut checked = 0;
+        for (field, verdict) in of.fields {
+            path.push((of, field));
+            let severity = match verdict {
+                Works(_) => None,
+                Parts(inside, _) => {
+                    checked += check(types, path, inside);
+                    None
+                }
+                Refused(_) => Some(Severity::Error),
+                Ignored(_) => Some(Severity::Warning),
+            };
+            if let Some(severity) = severity {
+                let (_, shape) = types[of.name].iter().find(|(name, _)| name == field).expect("it is listed");
+                let (pod, shown) = with_field(types, path, asking(of, field, shape.example()));
+                let found = problems(&pod);
+                let inside = |path: &str, of: &str| {
+                    path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.']))
+                };
+                // Of it or of something in it; a whole that is refused takes its parts with it.
+                let about = |problem: &&Problem| {
+                    let text = problem.issue.to_string();
+                    let path = text.split(": ").next().unwrap_or_default();
+                    inside(path, &shown) || (severity == Severity::Error && inside(&shown, path))
+                };
+                assert!(
+                    found.iter().filter(about).any(|problem| problem.severity == severity),
+                    "{shown} is not {severity:?}: {pod}\n{found:#?}"
+                );
+                checked += 1;
+            }
+            path.pop();
+        }
+        checked
+    }
+    assert!(check(&types_in::<PodSpec>(), &mut Vec::new(), &POD_SPEC) > 50);
+}
+
 #[test]
 fn what_is_ignored_is_named_once_with_its_line() {
-    let text = "spec:\n  nodeSelector: {a: b}\n  affinity: {}\n  tolerations: []\n  schedulerName: default-scheduler\n  setHostnameAsFQDN: false\n  automountServiceAccountToken: false\n  restartPolicy: Never\n  securityContext:\n    seLinuxChangePolicy: Recursive\n    runAsUser: 1\n  initContainers:\n  - resizePolicy: [{resourceName: cpu}]\n  containers:\n  - name: c\n    securityContext:\n      appArmorProfile: {type: Unconfined}\n  volumes:\n  - emptyDir: {sizeLimit: 1Gi}\n  - emptyDir: {sizeLimit: 1Gi, medium: Memory}\n";
+    let text = "spec:\n  nodeSelector: {a: b}\n  affinity: {}\n  tolerations: []\n  schedulerName: default-scheduler\n  setHostnameAsFQDN: true\n  automountServiceAccountToken: false\n  restartPolicy: Never\n  securityContext:\n    seLinuxChangePolicy: Recursive\n    runAsUser: 1\n  initContainers:\n  - resizePolicy: [{resourceName: cpu}]\n  containers:\n  - name: c\n    securityContext:\n      appArmorProfile: {type: Unconfined}\n  volumes:\n  - emptyDir: {sizeLimit: 1Gi}\n  - emptyDir: {sizeLimit: 1Gi, medium: Memory}\n";
     let documents = tree::documents(text).expect("YAML");
     let found: Vec<(u32, String)> = ignored(&documents[0])
         .into_iter()

@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use super::*;
 use crate::manifest::annotation;
 use crate::source::SourceKind;
@@ -151,68 +149,3 @@ fn names_are_taken_once_a_file() {
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n";
     assert_eq!(bad(&format!("{map}---\n{map}")).len(), 1);
 }
-
-#[test]
-fn hostile_pods_are_refused_shortly() {
-    let many = (0..2_000).fold(
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n".to_owned(),
-        |text, n| text + &format!("  - {{name: c{n}, image: x}}\n"),
-    );
-    let problems = bad(&many);
-    assert!(
-        problems
-            .iter()
-            .any(|problem| problem.ends_with("spec.containers: Too long: may not be more than 500 items")),
-        "{problems:?}"
-    );
-
-    let annotation = format!(
-        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n  annotations:\n    a: {}\nspec: {{containers: [{{name: c, image: x}}]}}\n",
-        "y".repeat(1 << 20)
-    );
-    let problems = bad(&annotation);
-    assert!(
-        problems
-            .iter()
-            .any(|problem| problem
-                .ends_with("metadata.annotations: Too long: may not be more than 262144 bytes")),
-        "{problems:?}"
-    );
-    assert!(problems.iter().all(|problem| problem.len() < 500));
-
-    let wrong = (0..500).fold("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - name: c\n    image: x\n    env:\n".to_owned(), |text, _| text + "    - {name: 'A=B'}\n");
-    assert_eq!(bad(&wrong).len(), 100, "nobody reads more");
-
-    for name in ["../../etc", "a/b", "a_b", "a b", &"x".repeat(300)] {
-        let text = format!(
-            "apiVersion: v1\nkind: Pod\nmetadata: {{name: \"{name}\"}}\nspec: {{containers: [{{name: c, image: x}}]}}\n"
-        );
-        assert!(bad(&text)[0].contains("metadata.name: Invalid value"), "{name}");
-        let text = format!(
-            "apiVersion: v1\nkind: Pod\nmetadata: {{name: x, namespace: \"{name}\", uid: \"{name}\"}}\nspec: {{containers: [{{name: c, image: x}}]}}\n"
-        );
-        assert_eq!(bad(&text).len(), 2, "{name}");
-    }
-}
-
-proptest! {
-    /// A manifest with bytes changed, left out and put in is used or refused, and never more than that.
-    #[test]
-    fn no_text_panics(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..6)) {
-        let mut text = RICH.as_bytes().to_vec();
-        for (at, byte, edit) in edits {
-            let at = at.index(text.len());
-            match edit {
-                0 => text[at] = byte,
-                1 => text.insert(at, byte),
-                _ => drop(text.remove(at)),
-            }
-        }
-        match load(&text, &origin()) {
-            Ok(manifest) => prop_assert!(manifest.pods.len() <= 1),
-            Err(problems) => prop_assert!(!problems.is_empty()),
-        }
-    }
-}
-
-const RICH: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: {a: b}}\nspec:\n  hostNetwork: true\n  initContainers: [{name: i, image: x}]\n  containers:\n  - name: c\n    image: x\n    env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.labels['a']}}}]\n    ports: [{containerPort: 80, name: http}]\n    resources: {limits: {cpu: 1.5, memory: 64Mi}}\n    livenessProbe: {httpGet: {port: http}}\n    volumeMounts: [{name: v, mountPath: /v}]\n  volumes: [{name: v, projected: {sources: [{configMap: {name: m}}]}}]\n";

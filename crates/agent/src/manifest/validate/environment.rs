@@ -1,6 +1,6 @@
 //! `env` and `envFrom`.
 
-use k8s_openapi::api::core::v1::{Container, EnvVarSource, ResourceFieldSelector};
+use k8s_openapi::api::core::v1::{Container, EnvVarSource, ObjectFieldSelector, ResourceFieldSelector};
 
 use super::report::{Path, Report};
 use super::{names, resources};
@@ -80,6 +80,7 @@ fn check_source(from: &EnvVarSource, path: &Path, report: &mut Report) {
         _ => report.invalid_text(path, "", "may not have more than one field specified at a time"),
     }
     if let Some(field) = &from.field_ref {
+        check_version(field, &path.field("fieldRef"), report);
         let path = path.field("fieldRef").field("fieldPath");
         let subscripted = subscript(&field.field_path).is_some_and(|(map, key)| {
             matches!(map, "metadata.labels" | "metadata.annotations") && names::qualified(key).is_ok()
@@ -102,6 +103,12 @@ fn check_source(from: &EnvVarSource, path: &Path, report: &mut Report) {
     if from.file_key_ref.is_some() {
         report.forbidden(&path.field("fileKeyRef"), "variables from files are not supported here");
     }
+}
+
+/// Fields are those of the first version of the API, and there is no other.
+pub(super) fn check_version(field: &ObjectFieldSelector, path: &Path, report: &mut Report) {
+    let version = field.api_version.as_deref().filter(|version| !version.is_empty());
+    report.one_of(&path.field("apiVersion"), version, &["v1"]);
 }
 
 fn check_key(name: &str, key: &str, path: &Path, report: &mut Report) {

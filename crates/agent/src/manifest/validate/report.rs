@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::FieldError;
+use crate::manifest::problem::beginning;
 
 /// Where a field is.
 #[derive(Clone, Debug)]
@@ -22,8 +23,12 @@ impl Path {
     }
 
     pub(super) fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        Self(format!("{}[{}]", self.0, shown(key)))
     }
+}
+
+fn shown(value: &str) -> &str {
+    beginning(value, 256)
 }
 
 /// What is wrong so far.
@@ -57,20 +62,15 @@ impl Report {
     }
 
     pub(super) fn invalid_text(&mut self, path: &Path, value: &str, detail: &str) {
-        let shown: String = value.chars().take(256).collect();
-        self.invalid(path, format_args!("{shown:?}"), detail);
+        self.invalid(path, format_args!("{:?}", shown(value)), detail);
     }
 
     pub(super) fn unsupported(&mut self, path: &Path, value: &str, supported: &'static [&'static str]) {
-        self.add(FieldError::Unsupported {
-            path: path.0.clone(),
-            value: value.chars().take(256).collect(),
-            supported,
-        });
+        self.add(FieldError::Unsupported { path: path.0.clone(), value: shown(value).to_owned(), supported });
     }
 
     pub(super) fn duplicate(&mut self, path: &Path, value: &str) {
-        self.add(FieldError::Duplicate { path: path.0.clone(), value: value.to_owned() });
+        self.add(FieldError::Duplicate { path: path.0.clone(), value: shown(value).to_owned() });
     }
 
     pub(super) fn forbidden(&mut self, path: &Path, detail: &str) {
@@ -78,7 +78,7 @@ impl Report {
     }
 
     pub(super) fn not_found(&mut self, path: &Path, value: &str) {
-        self.add(FieldError::NotFound { path: path.0.clone(), value: value.to_owned() });
+        self.add(FieldError::NotFound { path: path.0.clone(), value: shown(value).to_owned() });
     }
 
     pub(super) fn too_long(&mut self, path: &Path, limit: usize, unit: &'static str) {

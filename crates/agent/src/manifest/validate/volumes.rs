@@ -189,6 +189,7 @@ fn check_downward(items: Option<&[DownwardAPIVolumeFile]>, path: &Path, report: 
                 "fieldRef and resourceFieldRef can not be specified simultaneously",
             ),
             (Some(field), None) => {
+                environment::check_version(field, &path.field("fieldRef"), report);
                 let subscripted = subscript(&field.field_path).is_some_and(|(map, key)| {
                     matches!(map, "metadata.labels" | "metadata.annotations") && names::qualified(key).is_ok()
                 });

@@ -19,7 +19,7 @@ use pleg::{Clock, Stamp};
 use rubelet_cri::v1;
 use rubelet_model::{PodStatus, SandboxId};
 
-use super::config::{log_directory, sandbox_config};
+use super::config::{HostName, NameTooLong, dns_of_pod, log_directory, sandbox_config};
 use super::grace::KillReason;
 use super::journal::Journal;
 use super::plan::{Place, Plan, Replacement, Start};
@@ -106,12 +106,15 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 }
                 if !starts.is_empty() {
                     let Some(prepared) = self.volumes(&mut outcome).await else { return outcome };
-                    let home = Home {
-                        sandbox,
-                        config: self.sandbox_config(attempt),
-                        ips: spec::ips(self.pod, &self.status.ips, &self.tools.settings.node.host_ips),
-                        prepared,
+                    let config = match self.sandbox_config(attempt) {
+                        Ok(config) => config,
+                        Err(error) => {
+                            self.cannot_be_named(&error, &mut outcome);
+                            return outcome;
+                        }
                     };
+                    let ips = spec::ips(self.pod, &self.status.ips, &self.tools.settings.node.host_ips);
+                    let home = Home { sandbox, config, ips, prepared };
                     self.start_all(&home, &starts, &mut outcome).await;
                 }
             }
@@ -134,6 +137,10 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             return;
         }
         let Some(prepared) = self.volumes(outcome).await else { return };
+        let config = match self.sandbox_config(replacement.attempt) {
+            Ok(config) => config,
+            Err(error) => return self.cannot_be_named(&error, outcome),
+        };
         if replacement.replaces.is_some() {
             // The first time at once; a sandbox that keeps breaking waits like a container that does.
             let now = self.now();
@@ -152,7 +159,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 return;
             }
         }
-        let config = self.sandbox_config(replacement.attempt);
         outcome.acted = true;
         self.tools.metrics.pod_started();
         let made = match self.tools.runtime.run_sandbox(config.clone(), DEFAULT_HANDLER).await {
@@ -229,9 +235,21 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    fn sandbox_config(&self, attempt: u32) -> v1::PodSandboxConfig {
-        let settings = &self.tools.settings;
-        sandbox_config(self.pod, attempt, &settings.logs, &settings.host_dns)
+    fn sandbox_config(&self, attempt: u32) -> Result<v1::PodSandboxConfig, NameTooLong> {
+        let Settings { logs, dns, .. } = &*self.tools.settings;
+        let name = HostName::of(self.pod, &dns.cluster_domain).for_kernel(self.pod)?;
+        let dns = dns_of_pod(self.pod, dns);
+        for (reason, message) in dns.warnings {
+            self.journal.warning(None, reason, message);
+        }
+        Ok(sandbox_config(self.pod, attempt, logs, name, dns.config))
+    }
+
+    /// A pod that cannot have the name it wants stays without a sandbox.
+    fn cannot_be_named(&self, error: &NameTooLong, outcome: &mut Outcome) {
+        let message = format!("Failed to create pod sandbox: {error}");
+        self.journal.warning(None, "FailedCreatePodSandBox", message);
+        outcome.hold(self.now().plus(self.tools.settings.retry));
     }
 
     fn killer(&self) -> Killer<'_, R> {

@@ -165,7 +165,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             let mut mounts = tools.volumes.mounts(uid.as_str(), &prepared, &container, &environment)?;
             let folder = settings.data.pod(uid.as_str())?;
             let brings_hosts = mounts.iter().any(|mount| mount.container_path == HOSTS);
-            if !brings_hosts && let Some(text) = hosts_file(&pod, &ips, &settings.host_hosts) {
+            if !brings_hosts
+                && let Some(text) = hosts_file(&pod, &ips, &settings.host_hosts, &settings.dns.cluster_domain)
+            {
                 let path = folder.etc_hosts();
                 files::write_hosts(&path, &text).map_err(failed_at(&path))?;
                 mounts.push(file_mount("etc-hosts", path, HOSTS));

@@ -56,9 +56,7 @@ pub(crate) struct ContainerParts<'a> {
 /// What the runtime makes a container from.
 pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::ContainerConfig, ConfigError> {
     let ContainerParts { pod, container, restart_count, image, environment, mounts, machine } = *parts;
-    let expanded = |texts: Option<&Vec<String>>| -> Vec<String> {
-        texts.into_iter().flatten().map(|text| environment.expand(text)).collect()
-    };
+    let expanded = |texts: Option<&Vec<String>>| environment.expand_all(texts.map_or(&[][..], Vec::as_slice));
     let identity = identity_labels(pod).into_iter();
     let name = (labels::CONTAINER_NAME.to_owned(), container.name.clone());
     Ok(v1::ContainerConfig {
@@ -68,8 +66,8 @@ pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::Contain
             user_specified_image: container.image.clone().unwrap_or_default(),
             ..v1::ImageSpec::default()
         }),
-        command: expanded(container.command.as_ref()),
-        args: expanded(container.args.as_ref()),
+        command: expanded(container.command.as_ref())?,
+        args: expanded(container.args.as_ref())?,
         working_dir: container.working_dir.clone().unwrap_or_default(),
         envs: environment
             .iter()

@@ -3,8 +3,14 @@
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_cri::v1;
 
+use crate::pod::spec::{self, Described};
+
 const MOST_SERVERS: usize = 3;
 const MOST_SEARCHES: usize = 32;
+const LONGEST_SEARCH: usize = 253;
+const LONGEST_SEARCH_LINE: usize = 2048;
+/// So that names of services are tried with the search list first.
+const CLUSTER_OPTION: &str = "ndots:5";
 
 /// How the host itself resolves names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,18 +40,68 @@ impl HostDns {
         }
         dns
     }
+
+    /// Nothing of the host's: whoever asks, asks in vain.
+    #[must_use]
+    pub fn nobody() -> Self {
+        Self { servers: vec!["127.0.0.1".to_owned()], searches: vec![".".to_owned()], options: Vec::new() }
+    }
 }
 
-/// What the runtime is told. Nothing means: as the host does.
-pub(super) fn config(pod: &Pod, host: &HostDns) -> Option<v1::DnsConfig> {
-    let spec = pod.spec.as_ref()?;
+/// What a node tells its pods about names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeDns {
+    /// How the host resolves names, or whatever file pods are to have in its place.
+    pub host: HostDns,
+    /// Whether that is another file than the one which every runtime copies by itself.
+    pub is_other_file: bool,
+    /// The name servers of the cluster; none without one.
+    pub cluster_servers: Vec<String>,
+    /// The domain of the cluster, like `cluster.local`.
+    pub cluster_domain: String,
+}
+
+/// What the runtime is told, and what the pod is told about that.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct PodDns {
+    /// Nothing means: as the host does.
+    pub(crate) config: Option<v1::DnsConfig>,
+    /// Warnings, by reason and message.
+    pub(crate) warnings: Vec<(&'static str, String)>,
+}
+
+/// Which name servers a pod asks.
+pub(crate) fn of_pod(pod: &Pod, node: &NodeDns) -> PodDns {
+    let Some(spec) = pod.spec.as_ref() else { return PodDns::default() };
     let own = spec.dns_config.as_ref();
-    let has_nothing_of_host = spec.dns_policy.as_deref() == Some("None");
-    if own.is_none() && !has_nothing_of_host {
-        return None;
+    let policy = spec.dns_policy.as_deref().unwrap_or("ClusterFirst");
+    let wants_cluster = match policy {
+        "ClusterFirst" => !spec::uses_host_network(pod),
+        policy => policy == "ClusterFirstWithHostNet",
+    };
+    let mut warnings = Vec::new();
+    let is_hosts = match policy {
+        "None" => false,
+        _ if !wants_cluster => true,
+        _ if node.cluster_servers.is_empty() => {
+            let message = format!(
+                "pod: \"{}\". kubelet does not have ClusterDNS IP configured and cannot create Pod using \
+                 \"ClusterFirst\" policy. Falling back to \"Default\" policy.",
+                Described(pod)
+            );
+            warnings.push(("MissingClusterDNS", message));
+            true
+        }
+        _ => false,
+    };
+    if is_hosts && own.is_none() && !node.is_other_file {
+        return PodDns { config: None, warnings };
     }
-    let HostDns { mut servers, mut searches, mut options } =
-        if has_nothing_of_host { HostDns::default() } else { host.clone() };
+    let HostDns { mut servers, mut searches, mut options } = match policy {
+        "None" => HostDns::default(),
+        _ if is_hosts => node.host.clone(),
+        _ => of_cluster(pod, node),
+    };
     if let Some(own) = own {
         append_new(&mut servers, own.nameservers.as_deref().unwrap_or_default());
         append_new(&mut searches, own.searches.as_deref().unwrap_or_default());
@@ -55,9 +111,44 @@ pub(super) fn config(pod: &Pod, host: &HostDns) -> Option<v1::DnsConfig> {
             set_option(&mut options, text);
         }
     }
-    servers.truncate(MOST_SERVERS);
+    if servers.len() > MOST_SERVERS {
+        servers.truncate(MOST_SERVERS);
+        let line = servers.join(" ");
+        let message = format!(
+            "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: {line}"
+        );
+        warnings.push(("DNSConfigForming", message));
+    }
+    if cut_searches(&mut searches) {
+        let line = searches.join(" ");
+        let message = format!(
+            "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: {line}"
+        );
+        warnings.push(("DNSConfigForming", message));
+    }
+    PodDns { config: Some(v1::DnsConfig { servers, searches, options }), warnings }
+}
+
+fn of_cluster(pod: &Pod, node: &NodeDns) -> HostDns {
+    let domain = node.cluster_domain.as_str();
+    let mut searches = Vec::new();
+    if !domain.is_empty() {
+        let namespace = spec::namespace(pod);
+        searches = vec![format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.to_owned()];
+    }
+    append_new(&mut searches, &node.host.searches);
+    HostDns { servers: node.cluster_servers.clone(), searches, options: vec![CLUSTER_OPTION.to_owned()] }
+}
+
+/// Leaves out what is too long for a resolver, from the end. Whether there was any.
+fn cut_searches(searches: &mut Vec<String>) -> bool {
+    let before = searches.len();
+    searches.retain(|search| search.len() <= LONGEST_SEARCH);
     searches.truncate(MOST_SEARCHES);
-    Some(v1::DnsConfig { servers, searches, options })
+    while searches.iter().map(|search| search.len() + 1).sum::<usize>() > LONGEST_SEARCH_LINE + 1 {
+        searches.pop();
+    }
+    searches.len() < before
 }
 
 fn append_new(all: &mut Vec<String>, more: &[String]) {
@@ -77,45 +168,137 @@ fn set_option(options: &mut Vec<String>, option: String) {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{PodDNSConfig, PodDNSConfigOption, PodSpec};
+    use k8s_openapi::api::core::v1::{PodDNSConfig, PodDNSConfigOption};
 
     use super::*;
+    use crate::pod::testkit;
 
     const HOST: &str = "# made by hand\nnameserver 10.0.0.1\nnameserver 10.0.0.2 ; the other\nsearch old\n\
                         search example.org. .\noptions ndots:1 rotate ndots:2\n";
 
-    fn pod(policy: &str, config: Option<PodDNSConfig>) -> Pod {
-        let spec = PodSpec { dns_policy: Some(policy.to_owned()), dns_config: config, ..PodSpec::default() };
-        Pod { spec: Some(spec), ..Pod::default() }
+    fn pod(policy: &str, on_host: bool, config: Option<PodDNSConfig>) -> Pod {
+        let mut pod = testkit::pod("Always", &[], &["c"]);
+        let spec = pod.spec.as_mut().unwrap();
+        spec.host_network = Some(on_host);
+        spec.dns_policy = Some(policy.to_owned());
+        spec.dns_config = config;
+        pod
     }
 
     fn own() -> PodDNSConfig {
         PodDNSConfig {
-            nameservers: Some(["10.0.0.2", "9.9.9.9", "8.8.8.8"].map(str::to_owned).to_vec()),
-            searches: Some(vec!["svc".to_owned()]),
-            options: Some(vec![PodDNSConfigOption {
-                name: Some("ndots".to_owned()),
-                value: Some("5".to_owned()),
-            }]),
+            nameservers: Some(["10.0.0.2", "9.9.9.9"].map(str::to_owned).to_vec()),
+            searches: Some(["svc", "example.org"].map(str::to_owned).to_vec()),
+            options: Some(vec![
+                PodDNSConfigOption { name: Some("ndots".to_owned()), value: Some("7".to_owned()) },
+                PodDNSConfigOption { name: Some("edns0".to_owned()), value: None },
+            ]),
+        }
+    }
+
+    fn node(cluster: &[&str]) -> NodeDns {
+        NodeDns {
+            host: HostDns::read(HOST),
+            is_other_file: false,
+            cluster_servers: cluster.iter().map(|server| (*server).to_owned()).collect(),
+            cluster_domain: "cluster.local".to_owned(),
+        }
+    }
+
+    /// `servers / searches / options; warnings`, or `host`.
+    fn told(pod: &Pod, node: &NodeDns) -> String {
+        let PodDns { config, warnings } = of_pod(pod, node);
+        let mut text = config.map_or("host".to_owned(), |config| {
+            [config.servers, config.searches, config.options].map(|list| list.join(" ")).join(" / ")
+        });
+        for (reason, _) in warnings {
+            text = format!("{text}; {reason}");
+        }
+        text
+    }
+
+    #[test]
+    fn every_policy_with_and_without_a_cluster() {
+        let cluster =
+            "10.96.0.10 / default.svc.cluster.local svc.cluster.local cluster.local example.org / ndots:5";
+        let with_own = "10.96.0.10 10.0.0.2 9.9.9.9 / default.svc.cluster.local svc.cluster.local cluster.local \
+                        example.org svc / ndots:7 edns0";
+        let host_and_own = "10.0.0.1 10.0.0.2 9.9.9.9 / example.org svc / rotate ndots:7 edns0";
+        let table = [
+            ("None", false, None, " /  / "),
+            ("None", false, Some(own()), "10.0.0.2 9.9.9.9 / svc example.org / ndots:7 edns0"),
+            ("Default", false, None, "host"),
+            ("Default", false, Some(own()), host_and_own),
+            ("ClusterFirst", false, None, cluster),
+            ("ClusterFirst", false, Some(own()), with_own),
+            ("ClusterFirst", true, None, "host"),
+            ("ClusterFirst", true, Some(own()), host_and_own),
+            ("ClusterFirstWithHostNet", true, None, cluster),
+            ("ClusterFirstWithHostNet", false, None, cluster),
+        ];
+        for (policy, on_host, own, expected) in table {
+            let shown = format!("{policy} {on_host} {}", own.is_some());
+            assert_eq!(told(&pod(policy, on_host, own), &node(&["10.96.0.10"])), expected, "{shown}");
+        }
+        for (policy, on_host, expected) in [
+            ("ClusterFirst", false, "host; MissingClusterDNS"),
+            ("ClusterFirst", true, "host"),
+            ("ClusterFirstWithHostNet", true, "host; MissingClusterDNS"),
+            ("Default", false, "host"),
+        ] {
+            assert_eq!(
+                told(&pod(policy, on_host, None), &node(&[])),
+                expected,
+                "{policy} {on_host}, no cluster"
+            );
         }
     }
 
     #[test]
-    fn the_host_is_read_and_added_to() {
-        let host = HostDns::read(HOST);
-        assert_eq!(config(&pod("Default", None), &host), None, "as the host does");
-        let merged = config(&pod("Default", Some(own())), &host).unwrap();
-        assert_eq!(merged.servers, ["10.0.0.1", "10.0.0.2", "9.9.9.9"], "no more than three");
-        assert_eq!(merged.searches, ["example.org", "svc"]);
-        assert_eq!(merged.options, ["rotate", "ndots:5"]);
+    fn another_file_than_the_hosts_is_told_in_full() {
+        let mut node = node(&[]);
+        node.is_other_file = true;
+        let pod = pod("Default", false, None);
+        assert_eq!(told(&pod, &node), "10.0.0.1 10.0.0.2 / example.org / rotate ndots:2");
+        node.host = HostDns::nobody();
+        assert_eq!(told(&pod, &node), "127.0.0.1 / . / ");
     }
 
     #[test]
-    fn none_means_nothing_of_the_host() {
-        let host = HostDns::read(HOST);
-        let alone = config(&pod("None", Some(own())), &host).unwrap();
-        assert_eq!(alone.servers, ["10.0.0.2", "9.9.9.9", "8.8.8.8"]);
-        assert_eq!(alone.options, ["ndots:5"]);
-        assert_eq!(config(&pod("None", None), &host), Some(v1::DnsConfig::default()));
+    fn what_is_too_much_for_a_resolver_is_cut_and_told() {
+        let config = |servers: usize, searches: Vec<String>| PodDNSConfig {
+            nameservers: Some((0..servers).map(|n| format!("192.0.2.{n}")).collect()),
+            searches: Some(searches),
+            options: None,
+        };
+        let told = |config| of_pod(&pod("None", false, Some(config)), &node(&[]));
+        let numbered =
+            |count: usize, length: usize| (0..count).map(|n| format!("{n:0length$}")).collect::<Vec<_>>();
+        for (servers, searches, left, warnings) in [
+            (3, numbered(32, 4), (3, 32), 0),
+            (4, numbered(1, 4), (3, 1), 1),
+            (1, numbered(33, 4), (1, 32), 1),
+            (1, numbered(2, 253), (1, 2), 0),
+            (1, numbered(2, 254), (1, 0), 1),
+            // Eight of them and the spaces between are 2031 characters, nine are 2285.
+            (1, numbered(8, 253), (1, 8), 0),
+            (1, numbered(9, 253), (1, 8), 1),
+            (4, numbered(40, 100), (3, 20), 2),
+        ] {
+            let shown = format!("{servers} servers, {} searches of {}", searches.len(), searches[0].len());
+            let PodDns { config, warnings: said } = told(config(servers, searches));
+            let config = config.unwrap();
+            assert_eq!((config.servers.len(), config.searches.len()), left, "{shown}");
+            assert_eq!(
+                said.iter().filter(|(reason, _)| *reason == "DNSConfigForming").count(),
+                warnings,
+                "{shown}"
+            );
+        }
+        let (_, message) = told(config(4, Vec::new())).warnings.remove(0);
+        assert!(
+            message.ends_with("the applied nameserver line is: 192.0.2.0 192.0.2.1 192.0.2.2"),
+            "{message}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::names::host_name;
+use super::names::HostName;
 use crate::pod::spec;
 
 const LOOPBACK: &str = "127.0.0.1\tlocalhost
@@ -17,16 +17,19 @@ fe00::2\tip6-allrouters
 ";
 
 /// The text of the file; `None` if the pod has no address to put into it.
-pub(crate) fn hosts_file(pod: &Pod, ips: &[IpAddr], of_host: &str) -> Option<String> {
+pub(crate) fn hosts_file(pod: &Pod, ips: &[IpAddr], of_host: &str, cluster_domain: &str) -> Option<String> {
     let mut text = if spec::uses_host_network(pod) {
         format!("# Kubernetes-managed hosts file (host network).\n{of_host}")
     } else if ips.is_empty() {
         return None;
     } else {
         let mut text = format!("# Kubernetes-managed hosts file.\n{LOOPBACK}");
-        let name = host_name(pod);
+        let HostName { name, domain } = HostName::of(pod, cluster_domain);
         for ip in ips {
-            let _ = writeln!(text, "{ip}\t{name}");
+            let _ = match &domain {
+                Some(domain) => writeln!(text, "{ip}\t{name}.{domain}\t{name}"),
+                None => writeln!(text, "{ip}\t{name}"),
+            };
         }
         text
     };
@@ -52,7 +55,7 @@ mod tests {
     fn it_has_the_pods_addresses_or_the_hosts_own_lines_and_the_aliases() {
         let mut pod = testkit::pod("Always", &[], &["c"]);
         assert_eq!(
-            hosts_file(&pod, &[], "127.0.0.1 localhost\n").unwrap(),
+            hosts_file(&pod, &[], "127.0.0.1 localhost\n", "").unwrap(),
             "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n"
         );
         let spec = pod.spec.as_mut().unwrap();
@@ -61,9 +64,17 @@ mod tests {
             ip: "10.1.1.1".to_owned(),
             hostnames: Some(vec!["a".to_owned(), "b".to_owned()]),
         }]);
-        assert_eq!(hosts_file(&pod, &[], ""), None);
-        let text = hosts_file(&pod, &["10.0.0.7".parse().unwrap()], "").unwrap();
+        assert_eq!(hosts_file(&pod, &[], "", ""), None);
+        let text = hosts_file(&pod, &["10.0.0.7".parse().unwrap()], "", "").unwrap();
         let tail = "10.0.0.7\tweb\n\n# Entries added by HostAliases.\n10.1.1.1\ta\tb\n";
+        assert_eq!(text, format!("# Kubernetes-managed hosts file.\n{LOOPBACK}{tail}"));
+
+        let spec = pod.spec.as_mut().unwrap();
+        (spec.host_aliases, spec.subdomain) = (None, Some("sub".to_owned()));
+        let ips = ["10.0.0.7".parse().unwrap(), "fd00::7".parse().unwrap()];
+        let text = hosts_file(&pod, &ips, "", "cluster.local").unwrap();
+        let name = "web.sub.default.svc.cluster.local\tweb";
+        let tail = format!("10.0.0.7\t{name}\nfd00::7\t{name}\n");
         assert_eq!(text, format!("# Kubernetes-managed hosts file.\n{LOOPBACK}{tail}"));
     }
 }

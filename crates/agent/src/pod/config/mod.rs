@@ -10,8 +10,9 @@ mod sandbox;
 mod security;
 
 pub(crate) use container::{ConfigError, ContainerParts, container_config};
-pub use dns::HostDns;
+pub(crate) use dns::of_pod as dns_of_pod;
+pub use dns::{HostDns, NodeDns};
 pub(crate) use hosts::hosts_file;
-pub(crate) use names::{LogName, log_directory};
+pub(crate) use names::{HostName, LogName, NameTooLong, log_directory};
 pub(crate) use resources::{Machine, qos_class};
 pub(crate) use sandbox::sandbox_config;

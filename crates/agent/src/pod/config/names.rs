@@ -34,16 +34,58 @@ impl LogName {
 /// The longest name that a machine may have.
 const LONGEST_HOST_NAME: usize = 63;
 
-/// What the pod calls itself; empty on the host's network, where it has the host's name.
-pub(crate) fn host_name(pod: &Pod) -> String {
-    if spec::uses_host_network(pod) {
-        return String::new();
-    }
-    let own = pod.spec.as_ref().and_then(|spec| {
+/// The longest that Linux can keep.
+const LONGEST_KERNEL_NAME: usize = 64;
+
+/// What the pod calls itself, in two parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HostName {
+    /// Empty on the host's network, where it has the host's name.
+    pub(crate) name: String,
+    /// `<subdomain>.<namespace>.svc.<cluster domain>`, for a pod that has a subdomain.
+    pub(crate) domain: Option<String>,
+}
+
+/// The pod wants to be called by a name that no machine can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "failed to construct FQDN from pod hostname and cluster domain, FQDN {name} is too long ({LONGEST_KERNEL_NAME} characters is the max, {} characters requested)", .name.len()
+)]
+pub(crate) struct NameTooLong {
+    name: String,
+}
+
+impl HostName {
+    pub(crate) fn of(pod: &Pod, cluster_domain: &str) -> Self {
+        let Some(spec) = pod.spec.as_ref().filter(|_| !spec::uses_host_network(pod)) else {
+            return Self::default();
+        };
         let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
-        given(&spec.hostname_override).or_else(|| given(&spec.hostname))
-    });
-    let name = own.unwrap_or_else(|| spec::name(pod).to_owned());
+        if let Some(name) = given(&spec.hostname_override) {
+            return Self { name: shortened(&name), domain: None };
+        }
+        let name = given(&spec.hostname).unwrap_or_else(|| spec::name(pod).to_owned());
+        let domain = given(&spec.subdomain).map(|subdomain| {
+            let full = format!("{subdomain}.{}.svc.{cluster_domain}", spec::namespace(pod));
+            full.trim_end_matches('.').to_owned()
+        });
+        Self { name: shortened(&name), domain }
+    }
+
+    /// What the pod's own kernel namespace is called: with the domain if the pod asks for that.
+    pub(crate) fn for_kernel(&self, pod: &Pod) -> Result<String, NameTooLong> {
+        let in_full = pod.spec.as_ref().and_then(|spec| spec.set_hostname_as_fqdn) == Some(true);
+        match &self.domain {
+            Some(domain) if in_full => {
+                let name = format!("{}.{domain}", self.name);
+                if name.len() > LONGEST_KERNEL_NAME { Err(NameTooLong { name }) } else { Ok(name) }
+            }
+            _ => Ok(self.name.clone()),
+        }
+    }
+}
+
+fn shortened(name: &str) -> String {
     let end = name.char_indices().nth(LONGEST_HOST_NAME).map_or(name.len(), |(index, _)| index);
     name[..end].trim_end_matches(['-', '.']).to_owned()
 }
@@ -71,15 +113,39 @@ mod tests {
     }
 
     #[test]
-    fn host_names_are_cut_and_trimmed() {
+    fn host_names_as_the_manifest_wants_them() {
+        let long = "a".repeat(61);
+        let cut = format!("{long}-.-tail");
+        // Hostname, override, subdomain, in full; the name, the domain, what the kernel is told.
+        type Row<'a> = (&'a str, &'a str, &'a str, bool, &'a str, Option<&'a str>, Result<&'a str, usize>);
+        let domain = "sub.default.svc.cluster.local";
+        let table: [Row<'_>; 8] = [
+            ("", "", "", false, "web", None, Ok("web")),
+            ("own", "", "", false, "own", None, Ok("own")),
+            (&cut, "", "", false, &long, None, Ok(&long)),
+            ("own", "", "sub", false, "own", Some(domain), Ok("own")),
+            ("own", "", "sub", true, "own", Some(domain), Ok("own.sub.default.svc.cluster.local")),
+            ("own", "", "", true, "own", None, Ok("own")),
+            ("own", "other.name", "sub", true, "other.name", None, Ok("other.name")),
+            (&long, "", "sub", true, &long, Some(domain), Err(91)),
+        ];
+        for (hostname, given, subdomain, in_full, name, domain, kernel) in table {
+            let mut pod = testkit::pod("Always", &[], &["c"]);
+            let spec = pod.spec.as_mut().unwrap();
+            spec.hostname = Some(hostname.to_owned());
+            spec.hostname_override = Some(given.to_owned());
+            spec.subdomain = Some(subdomain.to_owned());
+            spec.set_hostname_as_fqdn = Some(in_full);
+            assert_eq!(HostName::of(&pod, "cluster.local"), HostName::default(), "on the host's network");
+            pod.spec.as_mut().unwrap().host_network = None;
+            let made = HostName::of(&pod, "cluster.local");
+            assert_eq!((made.name.as_str(), made.domain.as_deref()), (name, domain));
+            let told = made.for_kernel(&pod);
+            assert_eq!(told.as_deref().map_err(|error| error.name.len()), kernel);
+        }
         let mut pod = testkit::pod("Always", &[], &["c"]);
-        assert_eq!(host_name(&pod), "", "on the host's network");
         let spec = pod.spec.as_mut().unwrap();
-        spec.host_network = None;
-        assert_eq!(host_name(&pod), "web");
-        pod.metadata.name = Some(format!("{}-.-tail", "a".repeat(61)));
-        assert_eq!(host_name(&pod), "a".repeat(61));
-        pod.spec.as_mut().unwrap().hostname = Some("own".to_owned());
-        assert_eq!(host_name(&pod), "own");
+        (spec.host_network, spec.subdomain) = (None, Some("sub".to_owned()));
+        assert_eq!(HostName::of(&pod, "").domain.as_deref(), Some("sub.default.svc"), "without a cluster");
     }
 }

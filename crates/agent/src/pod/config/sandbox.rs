@@ -6,8 +6,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_cri::{labels, v1};
 
-use super::dns::{self, HostDns};
-use super::names::{host_name, log_directory};
+use super::names::log_directory;
 use super::security;
 use crate::pod::spec;
 
@@ -16,7 +15,8 @@ pub(crate) fn sandbox_config(
     pod: &Pod,
     attempt: u32,
     logs: &Path,
-    host_dns: &HostDns,
+    hostname: String,
+    dns_config: Option<v1::DnsConfig>,
 ) -> v1::PodSandboxConfig {
     let sysctls = pod
         .spec
@@ -31,9 +31,9 @@ pub(crate) fn sandbox_config(
             uid: spec::uid(pod).to_string(),
             attempt,
         }),
-        hostname: host_name(pod),
+        hostname,
         log_directory: log_directory(logs, pod).to_string_lossy().into_owned(),
-        dns_config: dns::config(pod, host_dns),
+        dns_config,
         port_mappings: port_mappings(pod),
         labels: pod_labels(pod),
         annotations: pod.metadata.annotations.clone().unwrap_or_default().into_iter().collect(),
@@ -99,7 +99,7 @@ mod tests {
         let mut pod = testkit::pod("Always", &[], &["c"]);
         pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
         pod.metadata.annotations = Some([("note".to_owned(), "n".to_owned())].into());
-        let config = sandbox_config(&pod, 3, Path::new("/var/log/pods"), &HostDns::default());
+        let config = sandbox_config(&pod, 3, Path::new("/var/log/pods"), String::new(), None);
         let metadata = config.metadata.unwrap();
         assert_eq!((metadata.name.as_str(), metadata.namespace.as_str()), ("web", "default"));
         assert_eq!((metadata.uid.as_str(), metadata.attempt), ("uid", 3));

@@ -307,6 +307,36 @@ fn a_changed_definition_replaces_a_container_whatever_the_policy() {
 }
 
 #[test]
+fn a_sidecar_is_replaced_without_holding_up_those_that_were_to_start() {
+    let mut pod = pod("Always", &SIDECARS, &MAIN);
+    pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[2].image = Some("image:2".to_owned());
+    let status = testkit::status(Ready, &[("i0", Running), ("i1", Running), ("i2", Running)]);
+    assert_eq!(planned(&pod, &status, &Verdicts::default()), "kill i2-0; start i2 c0 c1 c2");
+}
+
+/// A policy of the container's own counts for it, in a sandbox that stays and in a new one.
+#[test]
+fn a_container_may_have_a_policy_of_its_own() {
+    let all = |is| [("c0", is), ("c1", is), ("c2", is)];
+    for (of_pod, of_c0, sandbox, containers, wanted) in [
+        ("Always", "Never", Ready, all(Exited(0)), "start c1 c2"),
+        ("Always", "OnFailure", Ready, all(Exited(0)), "start c1 c2"),
+        ("Always", "OnFailure", Ready, all(Exited(1)), "start c0 c1 c2"),
+        ("Never", "Always", Ready, all(Exited(0)), "start c0"),
+        ("OnFailure", "Always", Ready, all(Exited(0)), "start c0"),
+        ("Always", "OnFailure", NotReady, all(Exited(0)), "create 1 replacing: c1 c2"),
+        ("Always", "Never", NotReady, all(Exited(0)), "create 1 replacing: c0 c1 c2"),
+        ("OnFailure", "Always", NotReady, all(Exited(0)), "create 1 replacing: c0"),
+        ("Never", "Always", NotReady, all(Exited(0)), "end"),
+    ] {
+        let mut pod = pod(of_pod, &[], &MAIN);
+        pod.spec.as_mut().unwrap().containers[0].restart_policy = Some(of_c0.to_owned());
+        let got = planned(&pod, &testkit::status(sandbox, &containers), &Verdicts::default());
+        assert_eq!(got, wanted, "{of_pod}, but {of_c0}, {sandbox:?}");
+    }
+}
+
+#[test]
 fn a_container_made_from_another_definition_is_not_adopted() {
     let pod = pod("Always", &[], &["c0"]);
     let mut status = testkit::status(Ready, &[("c0", Created)]);

@@ -1,0 +1,404 @@
+//! What becomes of each field of a pod, and of each field inside it: the one list from which both the remarks at load and
+//! `docs/pod-fields.md` come. A field that Kubernetes adds fails a test until it is listed.
+
+use super::Verdict::{Ignored, Parts, Refused, Works};
+use super::{Type, Verdict};
+
+const OK: Verdict = Works("");
+const SCHEDULING: Verdict = Ignored("no scheduler chooses a node for this pod");
+const PRIORITY: Verdict =
+    Ignored("priorities are given by the API server, and a pod of a file is critical to its node");
+const PROBE_NOTE: &str = "[probes.md](probes.md)";
+const WINDOWS: Verdict = Refused("this is Linux");
+const NO_SERVICE_ACCOUNTS: Verdict = Refused("service accounts live in the API server");
+const APP_ARMOR: Verdict = Ignored("the runtime's own AppArmor profile stays in force");
+const SECCOMP_NOTE: &str =
+    "on containerd and CRI-O; the embedded runtime refuses any profile but `Unconfined`, by name";
+const API_VOLUME: Verdict = Refused("such volumes come from the API server");
+const NETWORK_VOLUME: Verdict = Refused("mount it on the host, and use `hostPath`");
+const OLD_VOLUME: Verdict = Refused("Kubernetes no longer has this type, or only through CSI drivers");
+
+pub(super) static POD_SPEC: Type = Type {
+    name: "PodSpec",
+    fields: &[
+        ("activeDeadlineSeconds", OK),
+        ("affinity", SCHEDULING),
+        ("automountServiceAccountToken", Ignored("there are no service accounts, so there is no token")),
+        ("containers", Parts(&CONTAINER, "at most 500")),
+        ("dnsConfig", Parts(&DNS_CONFIG, "")),
+        (
+            "dnsPolicy",
+            Works(
+                "without a cluster DNS (`clusterDNS` of the configuration), `ClusterFirst` is as `Default`, with an event",
+            ),
+        ),
+        ("enableServiceLinks", Works("there are no services to link to")),
+        ("ephemeralContainers", Refused("they are added to a running pod, through the API server")),
+        ("hostAliases", Parts(&HOST_ALIAS, "")),
+        ("hostIPC", OK),
+        ("hostNetwork", OK),
+        ("hostPID", OK),
+        ("hostUsers", Refused("if `false`: user namespaces are not supported yet")),
+        ("hostname", OK),
+        ("hostnameOverride", OK),
+        ("imagePullSecrets", Ignored("images are pulled without credentials")),
+        ("initContainers", Parts(&CONTAINER, "with sidecars (`restartPolicy: Always`); at most 500")),
+        ("nodeName", Ignored("the pod runs on the node that has its manifest")),
+        ("nodeSelector", SCHEDULING),
+        ("os", Parts(&POD_OS, "only `linux`; others are refused")),
+        ("overhead", Ignored("it belongs to a runtime class, and there are none")),
+        ("preemptionPolicy", PRIORITY),
+        ("priority", Works("from 2000000000 on the pod is critical; a pod of a file is in any case")),
+        ("priorityClassName", PRIORITY),
+        ("readinessGates", Ignored("no controller sets such conditions here, so they do not count")),
+        ("resourceClaims", Refused("resource claims live in the API server")),
+        ("resources", Parts(&RESOURCES, "")),
+        ("restartPolicy", OK),
+        ("runtimeClassName", Refused("runtime classes live in the API server")),
+        ("schedulerName", SCHEDULING),
+        ("schedulingGates", Refused("nothing here could ever open a gate")),
+        ("schedulingGroup", SCHEDULING),
+        ("securityContext", Parts(&POD_SECURITY_CONTEXT, "")),
+        ("serviceAccount", NO_SERVICE_ACCOUNTS),
+        ("serviceAccountName", NO_SERVICE_ACCOUNTS),
+        ("setHostnameAsFQDN", OK),
+        ("shareProcessNamespace", OK),
+        ("subdomain", Works("in the hosts file and with `setHostnameAsFQDN`; no DNS has the name")),
+        ("terminationGracePeriodSeconds", OK),
+        ("tolerations", Ignored("this node has no taints")),
+        ("topologySpreadConstraints", SCHEDULING),
+        ("volumes", Parts(&VOLUME, "")),
+    ],
+};
+
+static CONTAINER: Type = Type {
+    name: "Container",
+    fields: &[
+        ("args", OK),
+        ("command", OK),
+        ("env", Parts(&ENV_VAR, "")),
+        ("envFrom", Parts(&ENV_FROM, "")),
+        ("image", OK),
+        ("imagePullPolicy", OK),
+        ("lifecycle", Parts(&LIFECYCLE, "")),
+        ("livenessProbe", Parts(&PROBE, PROBE_NOTE)),
+        ("name", OK),
+        ("ports", Parts(&PORT, "")),
+        ("readinessProbe", Parts(&PROBE, PROBE_NOTE)),
+        ("resizePolicy", Ignored("other resources make another pod, which replaces this one")),
+        ("resources", Parts(&RESOURCES, "")),
+        ("restartPolicy", OK),
+        ("restartPolicyRules", Parts(&RESTART_RULE, "")),
+        ("securityContext", Parts(&SECURITY_CONTEXT, "")),
+        ("startupProbe", Parts(&PROBE, PROBE_NOTE)),
+        ("stdin", OK),
+        ("stdinOnce", OK),
+        ("terminationMessagePath", OK),
+        ("terminationMessagePolicy", OK),
+        ("tty", Works("on containerd and CRI-O; the embedded runtime refuses it, by name")),
+        ("volumeDevices", API_VOLUME),
+        ("volumeMounts", Parts(&VOLUME_MOUNT, "")),
+        ("workingDir", OK),
+    ],
+};
+
+static POD_SECURITY_CONTEXT: Type = Type {
+    name: "PodSecurityContext",
+    fields: &[
+        ("appArmorProfile", APP_ARMOR),
+        ("fsGroup", OK),
+        ("fsGroupChangePolicy", OK),
+        ("runAsGroup", OK),
+        ("runAsNonRoot", OK),
+        ("runAsUser", OK),
+        ("seLinuxChangePolicy", Ignored("volumes are relabelled by the runtime")),
+        ("seLinuxOptions", Parts(&SELINUX, "")),
+        ("seccompProfile", Parts(&SECCOMP, SECCOMP_NOTE)),
+        ("supplementalGroups", OK),
+        ("supplementalGroupsPolicy", Ignored("groups of the image are merged")),
+        ("sysctls", Parts(&SYSCTL, "")),
+        ("windowsOptions", WINDOWS),
+    ],
+};
+
+static SECURITY_CONTEXT: Type = Type {
+    name: "SecurityContext",
+    fields: &[
+        ("allowPrivilegeEscalation", OK),
+        ("appArmorProfile", APP_ARMOR),
+        ("capabilities", Parts(&CAPABILITIES, "")),
+        ("privileged", OK),
+        ("procMount", OK),
+        ("readOnlyRootFilesystem", OK),
+        ("runAsGroup", OK),
+        ("runAsNonRoot", OK),
+        ("runAsUser", OK),
+        ("seLinuxOptions", Parts(&SELINUX, "")),
+        ("seccompProfile", Parts(&SECCOMP, SECCOMP_NOTE)),
+        ("windowsOptions", WINDOWS),
+    ],
+};
+
+static VOLUME_MOUNT: Type = Type {
+    name: "VolumeMount",
+    fields: &[
+        ("mountPath", OK),
+        ("mountPropagation", OK),
+        ("name", OK),
+        ("readOnly", OK),
+        ("recursiveReadOnly", OK),
+        ("subPath", Works("in a volume of the agent's (`configMap` and the like) it must exist")),
+        ("subPathExpr", OK),
+    ],
+};
+
+static VOLUME: Type = Type {
+    name: "Volume",
+    fields: &[
+        ("awsElasticBlockStore", OLD_VOLUME),
+        ("azureDisk", OLD_VOLUME),
+        ("azureFile", OLD_VOLUME),
+        ("cephfs", OLD_VOLUME),
+        ("cinder", OLD_VOLUME),
+        ("configMap", Parts(&CONFIG_MAP, "from the documents beside the pods")),
+        ("csi", API_VOLUME),
+        ("downwardAPI", Parts(&DOWNWARD, "")),
+        ("emptyDir", Parts(&EMPTY_DIR, "")),
+        ("ephemeral", API_VOLUME),
+        ("fc", NETWORK_VOLUME),
+        ("flexVolume", OLD_VOLUME),
+        ("flocker", OLD_VOLUME),
+        ("gcePersistentDisk", OLD_VOLUME),
+        ("gitRepo", Refused("clone it in an init container")),
+        ("glusterfs", OLD_VOLUME),
+        ("hostPath", Parts(&HOST_PATH, "")),
+        ("image", Refused("images as volumes are not supported yet")),
+        ("iscsi", NETWORK_VOLUME),
+        ("name", OK),
+        ("nfs", NETWORK_VOLUME),
+        ("persistentVolumeClaim", API_VOLUME),
+        ("photonPersistentDisk", OLD_VOLUME),
+        ("portworxVolume", OLD_VOLUME),
+        ("projected", Parts(&PROJECTED, "")),
+        ("quobyte", OLD_VOLUME),
+        ("rbd", OLD_VOLUME),
+        ("scaleIO", OLD_VOLUME),
+        ("secret", Parts(&SECRET, "from the documents beside the pods")),
+        ("storageos", OLD_VOLUME),
+        ("vsphereVolume", OLD_VOLUME),
+    ],
+};
+
+static ENV_VAR: Type = Type {
+    name: "EnvVar",
+    fields: &[("name", OK), ("value", OK), ("valueFrom", Parts(&ENV_VAR_SOURCE, ""))],
+};
+
+static ENV_VAR_SOURCE: Type = Type {
+    name: "EnvVarSource",
+    fields: &[
+        ("configMapKeyRef", Parts(&CONFIG_MAP_KEY, "")),
+        ("fieldRef", Parts(&FIELD, "")),
+        ("fileKeyRef", Refused("mount the file, or use a config map")),
+        ("resourceFieldRef", Parts(&RESOURCE_FIELD, "")),
+        ("secretKeyRef", Parts(&SECRET_KEY, "")),
+    ],
+};
+
+static ENV_FROM: Type = Type {
+    name: "EnvFromSource",
+    fields: &[
+        ("configMapRef", Parts(&CONFIG_MAP_ENV, "")),
+        ("prefix", OK),
+        ("secretRef", Parts(&SECRET_ENV, "")),
+    ],
+};
+
+static CONFIG_MAP_ENV: Type = Type { name: "ConfigMapEnvSource", fields: &[("name", OK), ("optional", OK)] };
+static SECRET_ENV: Type = Type { name: "SecretEnvSource", fields: &[("name", OK), ("optional", OK)] };
+static CONFIG_MAP_KEY: Type =
+    Type { name: "ConfigMapKeySelector", fields: &[("key", OK), ("name", OK), ("optional", OK)] };
+static SECRET_KEY: Type =
+    Type { name: "SecretKeySelector", fields: &[("key", OK), ("name", OK), ("optional", OK)] };
+
+static FIELD: Type = Type {
+    name: "ObjectFieldSelector",
+    fields: &[("apiVersion", Works("only `v1`; others are refused")), ("fieldPath", OK)],
+};
+
+static RESOURCE_FIELD: Type = Type {
+    name: "ResourceFieldSelector",
+    fields: &[
+        ("containerName", OK),
+        ("divisor", OK),
+        ("resource", Works("a limit that is not set is what the node can give")),
+    ],
+};
+
+static LIFECYCLE: Type = Type {
+    name: "Lifecycle",
+    fields: &[
+        ("postStart", Parts(&LIFECYCLE_HANDLER, "")),
+        ("preStop", Parts(&LIFECYCLE_HANDLER, "")),
+        ("stopSignal", Works("where the runtime has it, as the embedded one and containerd 2.3")),
+    ],
+};
+
+static LIFECYCLE_HANDLER: Type = Type {
+    name: "LifecycleHandler",
+    fields: &[
+        ("exec", Parts(&EXEC, "")),
+        ("httpGet", Parts(&HTTP_GET, "")),
+        ("sleep", Parts(&SLEEP, "")),
+        ("tcpSocket", Refused("as Kubernetes does; use exec, httpGet or sleep")),
+    ],
+};
+
+static PROBE: Type = Type {
+    name: "Probe",
+    fields: &[
+        ("exec", Parts(&EXEC, "")),
+        ("failureThreshold", OK),
+        ("grpc", Parts(&GRPC, "")),
+        ("httpGet", Parts(&HTTP_GET, "")),
+        ("initialDelaySeconds", OK),
+        ("periodSeconds", OK),
+        ("successThreshold", OK),
+        ("tcpSocket", Parts(&TCP_SOCKET, "")),
+        ("terminationGracePeriodSeconds", OK),
+        ("timeoutSeconds", OK),
+    ],
+};
+
+static GRPC: Type = Type { name: "GRPCAction", fields: &[("port", OK), ("service", OK)] };
+static TCP_SOCKET: Type = Type { name: "TCPSocketAction", fields: &[("host", OK), ("port", OK)] };
+static EXEC: Type = Type { name: "ExecAction", fields: &[("command", OK)] };
+static SLEEP: Type = Type { name: "SleepAction", fields: &[("seconds", OK)] };
+
+static HTTP_GET: Type = Type {
+    name: "HTTPGetAction",
+    fields: &[
+        ("host", OK),
+        ("httpHeaders", Parts(&HTTP_HEADER, "")),
+        ("path", OK),
+        ("port", OK),
+        ("scheme", Works("`HTTPS` without looking at the certificate")),
+    ],
+};
+
+static HTTP_HEADER: Type = Type { name: "HTTPHeader", fields: &[("name", OK), ("value", OK)] };
+
+static PORT: Type = Type {
+    name: "ContainerPort",
+    fields: &[
+        ("containerPort", OK),
+        ("hostIP", OK),
+        ("hostPort", Works("off the host's network by the runtime's CNI plugins")),
+        ("name", OK),
+        ("protocol", OK),
+    ],
+};
+
+static RESOURCES: Type = Type {
+    name: "ResourceRequirements",
+    fields: &[
+        ("claims", Refused("resource claims live in the API server")),
+        ("limits", OK),
+        ("requests", OK),
+    ],
+};
+
+static RESTART_RULE: Type = Type {
+    name: "ContainerRestartRule",
+    fields: &[("action", OK), ("exitCodes", Parts(&RESTART_EXIT_CODES, ""))],
+};
+
+static RESTART_EXIT_CODES: Type =
+    Type { name: "ContainerRestartRuleOnExitCodes", fields: &[("operator", OK), ("values", OK)] };
+
+static CAPABILITIES: Type = Type { name: "Capabilities", fields: &[("add", OK), ("drop", OK)] };
+
+static SELINUX: Type =
+    Type { name: "SELinuxOptions", fields: &[("level", OK), ("role", OK), ("type", OK), ("user", OK)] };
+
+static SECCOMP: Type = Type { name: "SeccompProfile", fields: &[("localhostProfile", OK), ("type", OK)] };
+
+static SYSCTL: Type = Type { name: "Sysctl", fields: &[("name", OK), ("value", OK)] };
+
+static HOST_ALIAS: Type = Type { name: "HostAlias", fields: &[("hostnames", OK), ("ip", OK)] };
+
+static DNS_CONFIG: Type = Type {
+    name: "PodDNSConfig",
+    fields: &[("nameservers", OK), ("options", Parts(&DNS_OPTION, "")), ("searches", OK)],
+};
+
+static DNS_OPTION: Type = Type { name: "PodDNSConfigOption", fields: &[("name", OK), ("value", OK)] };
+
+static POD_OS: Type = Type { name: "PodOS", fields: &[("name", OK)] };
+
+static EMPTY_DIR: Type = Type {
+    name: "EmptyDirVolumeSource",
+    fields: &[
+        ("medium", OK),
+        ("sizeLimit", Works("for `medium: Memory`; on disk it is ignored, with a warning")),
+    ],
+};
+
+static HOST_PATH: Type = Type { name: "HostPathVolumeSource", fields: &[("path", OK), ("type", OK)] };
+
+static CONFIG_MAP: Type = Type {
+    name: "ConfigMapVolumeSource",
+    fields: &[("defaultMode", OK), ("items", Parts(&KEY_TO_PATH, "")), ("name", OK), ("optional", OK)],
+};
+
+static SECRET: Type = Type {
+    name: "SecretVolumeSource",
+    fields: &[("defaultMode", OK), ("items", Parts(&KEY_TO_PATH, "")), ("optional", OK), ("secretName", OK)],
+};
+
+static KEY_TO_PATH: Type = Type { name: "KeyToPath", fields: &[("key", OK), ("mode", OK), ("path", OK)] };
+
+static DOWNWARD: Type = Type {
+    name: "DownwardAPIVolumeSource",
+    fields: &[("defaultMode", OK), ("items", Parts(&DOWNWARD_FILE, ""))],
+};
+
+static DOWNWARD_FILE: Type = Type {
+    name: "DownwardAPIVolumeFile",
+    fields: &[
+        ("fieldRef", Parts(&FIELD, "")),
+        ("mode", OK),
+        ("path", OK),
+        ("resourceFieldRef", Parts(&RESOURCE_FIELD, "")),
+    ],
+};
+
+static PROJECTED: Type = Type {
+    name: "ProjectedVolumeSource",
+    fields: &[("defaultMode", OK), ("sources", Parts(&PROJECTION, ""))],
+};
+
+static PROJECTION: Type = Type {
+    name: "VolumeProjection",
+    fields: &[
+        ("clusterTrustBundle", API_VOLUME),
+        ("configMap", Parts(&PROJECTED_CONFIG_MAP, "")),
+        ("downwardAPI", Parts(&PROJECTED_DOWNWARD, "")),
+        ("podCertificate", API_VOLUME),
+        ("secret", Parts(&PROJECTED_SECRET, "")),
+        ("serviceAccountToken", API_VOLUME),
+    ],
+};
+
+static PROJECTED_CONFIG_MAP: Type = Type {
+    name: "ConfigMapProjection",
+    fields: &[("items", Parts(&KEY_TO_PATH, "")), ("name", OK), ("optional", OK)],
+};
+
+static PROJECTED_SECRET: Type = Type {
+    name: "SecretProjection",
+    fields: &[("items", Parts(&KEY_TO_PATH, "")), ("name", OK), ("optional", OK)],
+};
+
+static PROJECTED_DOWNWARD: Type =
+    Type { name: "DownwardAPIProjection", fields: &[("items", Parts(&DOWNWARD_FILE, ""))] };

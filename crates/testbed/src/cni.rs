@@ -1,0 +1,38 @@
+//! A private network for a runtime that is told where its CNI configuration is.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::slot::Slot;
+use crate::{Error, network, teardown};
+
+/// A bridge and a subnet that nobody else uses. Gone when it is dropped.
+#[derive(Debug)]
+pub struct Cni {
+    slot: Slot,
+}
+
+impl Cni {
+    /// Takes a free network. The bridge is made by the first pod.
+    pub fn claim() -> Result<Self, Error> {
+        let cni = Self { slot: Slot::claim()? };
+        let folder = cni.conf_dir();
+        fs::create_dir(&folder).map_err(Error::io("create", &folder))?;
+        let path = folder.join("10-testbed.conflist");
+        fs::write(&path, network::conflist(&cni.slot)).map_err(Error::io("write", &path))?;
+        Ok(cni)
+    }
+
+    /// Where its configuration is.
+    pub fn conf_dir(&self) -> PathBuf {
+        self.slot.dir().join("cni")
+    }
+}
+
+impl Drop for Cni {
+    fn drop(&mut self) {
+        if let Err(error) = teardown::take_down(&self.slot) {
+            eprintln!("warning: {error}");
+        }
+    }
+}
