@@ -89,7 +89,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 self.memory.pull_errors.insert(name.to_owned(), format!("{}: {error}", error.reason()));
                 let now = self.now();
                 self.memory.pulls.failed(name, now);
-                let retry_at = self.memory.pulls.wait_since_failure(name, now).map_or(now, |wait| wait.until);
+                // First the error is shown, then that it will be some time before it is tried again.
+                let wait = self.memory.pulls.wait_since_failure(name, now);
+                let retry_at = wait.map_or(now, |wait| now.plus(wait.delay / 2));
                 Err(NoImage { reason: error.reason(), message: error.to_string(), retry_at })
             }
         }

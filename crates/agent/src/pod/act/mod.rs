@@ -141,6 +141,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Ok(config) => config,
             Err(error) => return self.cannot_be_named(&error, outcome),
         };
+        self.tell_about_dns();
         if replacement.replaces.is_some() {
             // The first time at once; a sandbox that keeps breaking waits like a container that does.
             let now = self.now();
@@ -238,11 +239,14 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     fn sandbox_config(&self, attempt: u32) -> Result<v1::PodSandboxConfig, NameTooLong> {
         let Settings { logs, dns, .. } = &*self.tools.settings;
         let name = HostName::of(self.pod, &dns.cluster_domain).for_kernel(self.pod)?;
-        let dns = dns_of_pod(self.pod, dns);
-        for (reason, message) in dns.warnings {
+        Ok(sandbox_config(self.pod, attempt, logs, name, dns_of_pod(self.pod, dns).config))
+    }
+
+    /// What the pod should know about its name servers, once a sandbox.
+    fn tell_about_dns(&self) {
+        for (reason, message) in dns_of_pod(self.pod, &self.tools.settings.dns).warnings {
             self.journal.warning(None, reason, message);
         }
-        Ok(sandbox_config(self.pod, attempt, logs, name, dns.config))
     }
 
     /// A pod that cannot have the name it wants stays without a sandbox.
