@@ -8,10 +8,9 @@ use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, EnvVarSource}
 use thiserror::Error;
 
 use crate::downward::{DownwardError, PodFacts};
+use expansion::LONGEST_TEXT;
 pub use expansion::{ExpansionError, expand, expand_all_or_nothing};
 
-/// The longest text that Linux gives a program: `NAME=value`, or one argument.
-const LONGEST_TEXT: usize = 128 << 10;
 /// The most that Linux gives a program in all, environment and arguments each. Variables that repeat each other grow by
 /// themselves: without an end to it, a short manifest fills the memory.
 const MOST_TEXT: usize = 6 << 20;
@@ -138,8 +137,7 @@ impl Environment {
     }
 
     fn expanded(&self, text: &str, what: impl FnOnce() -> String) -> Result<String, EnvironmentError> {
-        expand(text, LONGEST_TEXT, |name| self.get(name))
-            .ok_or_else(|| EnvironmentError::TooLong { what: what() })
+        expand(text, |name| self.get(name)).ok_or_else(|| EnvironmentError::TooLong { what: what() })
     }
 
     fn set(&mut self, name: &str, value: String) -> Result<(), EnvironmentError> {

@@ -318,3 +318,23 @@ fn retry_after(error: &CallError, usual: Duration) -> Duration {
         error.failure == CallFailure::Unavailable || error.message.contains("network is not ready");
     if passes_soon { usual.min(Duration::from_secs(1)) } else { usual }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_by_itself_is_tried_again_soon() {
+        let usual = Duration::from_secs(10);
+        for (failure, message, seconds) in [
+            (CallFailure::Unavailable, "connection refused", 1),
+            (CallFailure::Refused, "network is not ready: cni plugin not initialized", 1),
+            (CallFailure::Refused, "no space left on device", 10),
+            (CallFailure::Timeout, "no answer", 10),
+            (CallFailure::NotFound, "no such sandbox", 10),
+        ] {
+            let error = CallError { failure, message: message.into() };
+            assert_eq!(retry_after(&error, usual), Duration::from_secs(seconds), "{message}");
+        }
+    }
+}

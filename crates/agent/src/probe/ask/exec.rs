@@ -38,7 +38,9 @@ fn command(container: &Container, action: &ExecAction) -> Vec<String> {
         let variable = container.env.iter().flatten().rev().find(|variable| variable.name == name)?;
         variable.value.as_deref()
     };
-    action.command.iter().flatten().map(|word| expand(word, lookup)).collect()
+    // A word that becomes longer than any program may have stays as it is written.
+    let expanded = |word: &String| expand(word, lookup).unwrap_or_else(|| word.clone());
+    action.command.iter().flatten().map(expanded).collect()
 }
 
 #[cfg(test)]
