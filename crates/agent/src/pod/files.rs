@@ -84,10 +84,22 @@ pub(super) fn last_words(folder: &Path, restart_count: u32) -> Option<String> {
 /// The end of the log of a container, for those that would rather show that than nothing.
 pub(super) fn end_of_log(log: &Path) -> Option<String> {
     let raw = tail(log, 4 * MOST_OF_LOG)?;
-    // `<time> <stream> <P|F> <text>`; the first line may be cut.
-    let texts: Vec<&str> = raw.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).collect();
-    let from = texts.len().saturating_sub(MOST_LOG_LINES);
-    let text = texts[from..].join("\n");
+    // `<time> <stream> <P|F> <text>`; the first line may be cut. A part goes on in the next line.
+    let lines: Vec<(bool, &str)> = raw
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.splitn(4, ' ').skip(2);
+            Some((words.next()?.starts_with('P'), words.next()?))
+        })
+        .collect();
+    let from = lines.len().saturating_sub(MOST_LOG_LINES);
+    let mut text = String::new();
+    for (is_part, line) in &lines[from..] {
+        text.push_str(line);
+        if !is_part {
+            text.push('\n');
+        }
+    }
     let mut start = text.len().saturating_sub(usize::try_from(MOST_OF_LOG).unwrap_or(usize::MAX));
     while !text.is_char_boundary(start) {
         start += 1;
@@ -172,5 +184,9 @@ mod tests {
         let text = end_of_log(&log).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines.len(), lines[0], lines[79]), (80, "line 20", "line 99"));
+        assert!(text.ends_with("line 99\n"));
+        fs::write(&log, "2026-08-01T12:00:00.0Z stdout P one \n2026-08-01T12:00:00.0Z stdout F line\n")
+            .unwrap();
+        assert_eq!(end_of_log(&log).as_deref(), Some("one line\n"));
     }
 }

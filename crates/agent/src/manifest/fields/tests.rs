@@ -44,7 +44,7 @@ fn every_field_of_kubernetes_is_listed() {
             match verdict {
                 Parts(inside, _) => assert_eq!(Some(inside.name), shape.part(), "{}.{field}", of.name),
                 Works(_) => {
-                    assert_eq!(None, shape.part(), "{}.{field} has fields of its own: list them", of.name)
+                    assert_eq!(None, shape.part(), "{}.{field} has fields of its own: list them", of.name);
                 }
                 Refused(_) | Ignored(_) => {}
             }
