@@ -1,8 +1,8 @@
-//! `cargo xtask soak`: the tests with random histories, with many more of them, built with `--release`.
+//! `cargo xtask soak`: the tests with random histories, with many more of them.
 
 use std::process::Command;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::run::run as foreground;
 
@@ -11,6 +11,8 @@ use crate::run::run as foreground;
 pub(crate) enum Soak {
     /// The PLEG on every runtime profile, with faults of the event stream
     Pleg(PlegArgs),
+    /// The agent on real runtimes: pods come, change and go while agent and runtime are killed. As root
+    Agent(AgentArgs),
 }
 
 #[derive(Args)]
@@ -23,15 +25,81 @@ pub(crate) struct PlegArgs {
     seed: Option<u64>,
 }
 
+#[derive(Args)]
+pub(crate) struct AgentArgs {
+    /// How often something is killed on each runtime, and how often one manifest is written anew
+    #[arg(long, default_value_t = 200)]
+    kills: u64,
+    /// What to make random choices from [default: a new one, which is printed]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// On which runtime
+    #[arg(long, value_enum, default_value_t = Ground::All)]
+    runtime: Ground,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Ground {
+    /// The embedded runtime, in the agent's process
+    Embedded,
+    /// The embedded runtime, a process of its own
+    Runtime,
+    /// containerd 2.x
+    Containerd,
+    /// One manifest written anew again and again, on the embedded runtime
+    Rewrite,
+    All,
+}
+
 pub(crate) fn run(soak: &Soak) -> anyhow::Result<()> {
-    let Soak::Pleg(args) = soak;
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["test", "--release", "--package", "pleg", "--features", "cri", "--test", "soak", "--"]);
-    // One after the other: each of them uses all processors.
-    cargo.args(["--nocapture", "--test-threads", "1"]);
-    cargo.env("RUBELET_SOAK_HISTORIES", args.histories.to_string());
-    if let Some(seed) = args.seed {
-        cargo.env("RUBELET_SOAK_SEED", seed.to_string());
+    match soak {
+        Soak::Pleg(args) => args.run(),
+        Soak::Agent(args) => args.run(),
     }
-    foreground(&mut cargo)
+}
+
+impl PlegArgs {
+    fn run(&self) -> anyhow::Result<()> {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["test", "--release", "--package", "pleg", "--features", "cri", "--test", "soak", "--"]);
+        // One after the other: each of them uses all processors.
+        cargo.args(["--nocapture", "--test-threads", "1"]);
+        cargo.env("RUBELET_SOAK_HISTORIES", self.histories.to_string());
+        if let Some(seed) = self.seed {
+            cargo.env("RUBELET_SOAK_SEED", seed.to_string());
+        }
+        foreground(&mut cargo)
+    }
+}
+
+impl AgentArgs {
+    fn run(&self) -> anyhow::Result<()> {
+        let seed = self.seed.unwrap_or_else(|| u64::from(std::process::id()));
+        println!("seed {seed}");
+        let mut cargo = Command::new(env!("CARGO"));
+        // With debug assertions: what takes time here is the runtimes.
+        cargo.args(["test", "--package", "rubelet", "--test", "run", "--"]);
+        cargo.args(["--nocapture", "--test-threads", "1", self.runtime.tests()]);
+        for (variable, number) in [
+            ("RUBELET_UPHEAVAL_KILLS", self.kills),
+            ("RUBELET_UPHEAVAL_VERSIONS", self.kills),
+            ("RUBELET_UPHEAVAL_SEED", seed),
+        ] {
+            cargo.env(variable, number.to_string());
+        }
+        foreground(&mut cargo)
+    }
+}
+
+impl Ground {
+    /// How the names of its tests begin.
+    fn tests(self) -> &'static str {
+        match self {
+            Self::Embedded => "upheaval::embedded",
+            Self::Runtime => "upheaval::runtime",
+            Self::Containerd => "upheaval::containerd",
+            Self::Rewrite => "upheaval::the_last_version",
+            Self::All => "upheaval::",
+        }
+    }
 }

@@ -83,8 +83,8 @@ impl Board {
     pub fn all(&self) -> Vec<Arc<PodView>> {
         let mut all: Vec<Arc<PodView>> = self.0.views.read().values().cloned().collect();
         all.sort_by(|a, b| {
-            let key = |view: &PodView| (view.pod.metadata.namespace.clone(), view.pod.metadata.name.clone());
-            key(a).cmp(&key(b))
+            let [a, b] = [a, b].map(|view| (&view.pod.metadata.namespace, &view.pod.metadata.name));
+            a.cmp(&b)
         });
         all
     }

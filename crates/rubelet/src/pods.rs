@@ -70,7 +70,7 @@ impl Pods {
 }
 
 fn told(info: &PodInfo) -> Row {
-    let summary = Summary::of(&info.pod, &info.stage);
+    let summary = Summary::of(&info.pod, &info.pod.status.clone().unwrap_or_default(), &info.stage);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let started = info.pod.status.as_ref().and_then(|status| status.start_time.as_ref());
     Row {

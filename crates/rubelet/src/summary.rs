@@ -1,6 +1,6 @@
 //! A pod in a line, as `kubectl get pods` shows it.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
 use rubelet_model::UnixNanos;
 
 /// A pod in a line.
@@ -18,10 +18,9 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// A pod with its status, and where it is in its life.
-    pub(crate) fn of(pod: &Pod, stage: &str) -> Self {
+    /// A pod, its status, and where it is in its life.
+    pub(crate) fn of(pod: &Pod, status: &PodStatus, stage: &str) -> Self {
         let metadata = &pod.metadata;
-        let status = pod.status.clone().unwrap_or_default();
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let init = status.init_container_statuses.as_deref().unwrap_or_default();
         let regular = status.container_statuses.as_deref().unwrap_or_default();

@@ -5,7 +5,6 @@ mod embedded;
 mod idle;
 mod latency;
 mod pods;
-mod process;
 
 use std::path::PathBuf;
 

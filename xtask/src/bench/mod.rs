@@ -7,25 +7,26 @@
 #[cfg(feature = "bench")]
 mod agent;
 #[cfg(feature = "bench")]
-mod bare;
-#[cfg(feature = "bench")]
 mod events;
 #[cfg(feature = "bench")]
-mod node;
+mod process;
 #[cfg(feature = "bench")]
 mod relist;
+#[cfg(feature = "bench")]
+mod request;
 #[cfg(feature = "bench")]
 mod runtime;
 #[cfg(feature = "bench")]
 mod sample;
 #[cfg(feature = "bench")]
-mod verdict;
+mod subject;
 #[cfg(feature = "bench")]
-mod worker;
+mod verdict;
 
 use std::process::Command;
 
-use clap::{Args, Subcommand};
+use clap::builder::PossibleValue;
+use clap::{Args, Subcommand, ValueEnum};
 
 /// What to measure.
 #[derive(Subcommand)]
@@ -34,11 +35,13 @@ pub(crate) enum Bench {
     Relist(RelistArgs),
     /// How soon an end is heard of with the runtime's event stream and without, and what waiting costs; on real runtimes
     Events(EventsArgs),
+    /// `rubelet run`: how fast pods start, restart and go, what it costs, next to the runtime's bare calls
+    Agent(AgentArgs),
     /// The embedded runtime: how fast a container starts, next to containerd; what idle pods cost
     Runtime(RuntimeArgs),
     #[cfg(feature = "bench")]
     #[command(hide = true)]
-    Worker(worker::WorkerArgs),
+    Worker(relist::worker::WorkerArgs),
 }
 
 #[derive(Args)]
@@ -86,13 +89,46 @@ pub(crate) struct EventsArgs {
     check: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct AgentArgs {
+    /// On which runtime
+    #[arg(long, value_enum, default_value_t = AgentRuntime::All)]
+    runtime: AgentRuntime,
+    /// How many pods to add, kill and remove one after the other
+    #[arg(long, default_value_t = 20)]
+    rounds: usize,
+    /// How many manifests to drop at once
+    #[arg(long, default_value_t = 50)]
+    burst: usize,
+    /// How many pods to leave idle and then to remove at once
+    #[arg(long, default_value_t = 60)]
+    pods: usize,
+    /// For how many seconds they are left alone
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// How many pods run while the agent is restarted
+    #[arg(long, default_value_t = 100)]
+    restart_pods: usize,
+    /// Fail if a target is missed
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum AgentRuntime {
+    Containerd,
+    Embedded,
+    All,
+}
+
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
     match bench {
         Bench::Relist(args) => args.run(),
         Bench::Events(args) => args.run(),
         Bench::Runtime(args) => args.run(),
+        Bench::Agent(args) => args.run(),
         #[cfg(feature = "bench")]
-        Bench::Worker(args) => worker::run(args),
+        Bench::Worker(args) => relist::worker::run(args),
     }
 }
 
@@ -118,6 +154,28 @@ impl RuntimeArgs {
         let mut cargo = again("runtime");
         cargo.args(["--rounds", &self.rounds.to_string(), "--pods", &self.pods.to_string()]);
         cargo.args(["--idle-seconds", &self.idle_seconds.to_string()]);
+        crate::run::run(cargo.args(self.check.then_some("--check")))
+    }
+}
+
+impl AgentArgs {
+    fn run(&self) -> anyhow::Result<()> {
+        #[cfg(feature = "bench")]
+        if !cfg!(debug_assertions) {
+            return agent::run(self);
+        }
+        let mut cargo = again("agent");
+        let runtime = self.runtime.to_possible_value();
+        cargo.arg("--runtime").args(runtime.as_ref().map(PossibleValue::get_name));
+        for (flag, number) in [
+            ("--rounds", self.rounds),
+            ("--burst", self.burst),
+            ("--pods", self.pods),
+            ("--restart-pods", self.restart_pods),
+        ] {
+            cargo.args([flag, &number.to_string()]);
+        }
+        cargo.args(["--seconds", &self.seconds.to_string()]);
         crate::run::run(cargo.args(self.check.then_some("--check")))
     }
 }

@@ -1,11 +1,16 @@
 //! `cargo xtask bench relist`: the whole relist next to its two list calls.
 
+mod agent;
+mod bare;
+mod node;
+pub(super) mod worker;
+
 use std::time::Duration;
 
+use self::worker::{Population, Role, Worker};
 use super::RelistArgs;
 use super::sample::Samples;
 use super::verdict::{Verdict, conclude};
-use super::worker::{Population, Role, Worker};
 
 /// Of all pods, how many change between two relists when some do.
 const CHANGING: f64 = 0.01;

@@ -43,19 +43,29 @@ impl<R: Runtime> LogRotation<R> {
     }
 
     async fn look(&self) {
-        let running: Vec<(ContainerId, PathBuf)> = self
-            .cache
-            .all()
-            .into_iter()
-            .filter_map(|(_, status)| status.ok())
-            .flat_map(|status| status.containers.clone())
-            .filter(|container| container.state == ContainerState::Running)
-            .map(|container| (container.id, PathBuf::from(&*container.log_path)))
-            .filter(|(_, log)| log.starts_with(&self.logs))
-            .collect();
-        for (id, log) in running {
+        let policy = self.policy;
+        let running = self.running();
+        // One trip to the disk for all: hardly ever is one of them due.
+        let due = tokio::task::spawn_blocking(move || {
+            running.into_iter().filter(|(_, log)| is_due(log, policy)).collect::<Vec<_>>()
+        });
+        for (id, log) in due.await.unwrap_or_default() {
             self.rotate(&id, log).await;
         }
+    }
+
+    fn running(&self) -> Vec<(ContainerId, PathBuf)> {
+        let mut running = Vec::new();
+        for status in self.cache.all().into_iter().filter_map(|(_, status)| status.ok()) {
+            let all = status.containers.iter();
+            for container in all.filter(|container| container.state == ContainerState::Running) {
+                let log = PathBuf::from(&*container.log_path);
+                if log.starts_with(&self.logs) {
+                    running.push((container.id.clone(), log));
+                }
+            }
+        }
+        running
     }
 
     async fn rotate(&self, id: &ContainerId, log: PathBuf) {
@@ -63,12 +73,11 @@ impl<R: Runtime> LogRotation<R> {
         let path = log.clone();
         let rotated = tokio::task::spawn_blocking(move || {
             let now = Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0)).unwrap_or_default();
-            is_due(&path, policy).then(|| rotate(&path, policy, now))
+            rotate(&path, policy, now)
         });
         let rotated = match rotated.await {
-            Ok(Some(Ok(rotated))) => rotated,
-            Ok(None) => return,
-            Ok(Some(Err(error))) => {
+            Ok(Ok(rotated)) => rotated,
+            Ok(Err(error)) => {
                 tracing::warn!(log = %log.display(), %error, "cannot rotate a log");
                 return;
             }

@@ -77,6 +77,11 @@ impl Source for FileSource {
                     if let Some(after) = again {
                         hints.look_again(Instant::now() + after);
                     }
+                    files = off_thread(move || {
+                        files.keep();
+                        files
+                    })
+                    .await;
                 }
                 Err(CannotList(issue)) => {
                     let mut problems = files.problems();

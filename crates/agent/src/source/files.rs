@@ -27,6 +27,8 @@ pub(super) struct Files {
     node_name: String,
     kept: Option<LastGood>,
     files: BTreeMap<PathBuf, KnownFile>,
+    /// Good texts that are not on disk yet, by their place.
+    unkept: BTreeMap<String, Vec<u8>>,
 }
 
 /// Why the files cannot be told.
@@ -49,7 +51,7 @@ struct KnownFile {
 
 impl Files {
     pub(super) fn new(root: PathBuf, node_name: String, kept: Option<LastGood>) -> Self {
-        Self { root, node_name, kept, files: BTreeMap::new() }
+        Self { root, node_name, kept, files: BTreeMap::new(), unkept: BTreeMap::new() }
     }
 
     /// Looks at all files, except at those that somebody is writing: of these the last look stays. If it is worth looking
@@ -73,7 +75,9 @@ impl Files {
                 Look::Read(version, text) => {
                     known.is_settled = known.version == Some(version);
                     known.version = Some(version);
-                    known.take(text, &self.node_name, &path, self.kept.as_ref());
+                    if let Some(good) = known.take(text, &self.node_name, &path, self.kept.as_ref()) {
+                        self.unkept.insert(place(&path), good);
+                    }
                 }
             }
         }
@@ -85,6 +89,13 @@ impl Files {
             self.kept.iter().for_each(|kept| kept.forget_all_but(places.iter().map(String::as_str)));
         }
         Ok(again.into_iter().chain(missing).min())
+    }
+
+    /// Keeps the good texts of the last scans. Not part of a scan: no pod should wait for the disk to have written them.
+    pub(super) fn keep(&mut self) {
+        for (place, text) in std::mem::take(&mut self.unkept) {
+            self.kept.iter().for_each(|kept| kept.keep(&place, &text));
+        }
     }
 
     /// Forgets the files that are gone for good. If some may come again, how soon that is decided.
@@ -183,10 +194,17 @@ impl KnownFile {
         })
     }
 
-    fn take(&mut self, text: Result<Vec<u8>, Issue>, node_name: &str, path: &Path, kept: Option<&LastGood>) {
+    /// Takes what was read; gives the text if it is new and good.
+    fn take(
+        &mut self,
+        text: Result<Vec<u8>, Issue>,
+        node_name: &str,
+        path: &Path,
+        kept: Option<&LastGood>,
+    ) -> Option<Vec<u8>> {
         let hash = text.as_ref().ok().map(|text| hash(text));
         if std::mem::replace(&mut self.text, hash) == hash && hash.is_some() {
-            return;
+            return None;
         }
         let place = place(path);
         let origin =
@@ -196,13 +214,14 @@ impl KnownFile {
             Ok((mut manifest, text)) => {
                 self.problems = std::mem::take(&mut manifest.warnings);
                 self.good = Some(manifest);
-                kept.iter().for_each(|kept| kept.keep(&place, &text));
+                Some(text)
             }
             Err(problems) => {
                 self.problems = problems;
                 // Not good since the agent was started; perhaps it was before.
                 let recall = || load(&kept?.recall(&place)?, &origin).ok();
                 self.good = self.good.take().or_else(recall);
+                None
             }
         }
     }

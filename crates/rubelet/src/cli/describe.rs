@@ -55,7 +55,7 @@ fn field(text: &mut String, name: &str, value: &str) {
 fn told_text(info: &PodInfo) -> String {
     let (metadata, status) = (&info.pod.metadata, info.pod.status.clone().unwrap_or_default());
     let or_nothing = |text: &Option<String>| text.clone().unwrap_or_default();
-    let summary = Summary::of(&info.pod, &info.stage);
+    let summary = Summary::of(&info.pod, &info.pod.status.clone().unwrap_or_default(), &info.stage);
     let mut text = String::new();
     field(&mut text, "Name", &or_nothing(&metadata.name));
     field(&mut text, "Namespace", &or_nothing(&metadata.namespace));

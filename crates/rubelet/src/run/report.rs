@@ -87,17 +87,21 @@ impl Told {
         let mut now = BTreeMap::new();
         for view in board.all() {
             let uid = view.pod.metadata.uid.clone().unwrap_or_default();
-            let summary = Summary::of(&view.to_pod(), view.stage.as_str());
-            let before = self.pods.get(&uid);
-            if before.is_none_or(|(_, told)| *told != summary) {
-                print_pod(&summary);
-            }
-            now.insert(uid, (view, summary));
+            let told = match self.pods.remove(&uid) {
+                // One pod changes at a time; the others cost nothing.
+                Some((known, told)) if Arc::ptr_eq(&known, &view) => told,
+                before => {
+                    let summary = Summary::of(&view.pod, &view.status, view.stage.as_str());
+                    if before.is_none_or(|(_, told)| told != summary) {
+                        print_pod(&summary);
+                    }
+                    summary
+                }
+            };
+            now.insert(uid, (view, told));
         }
-        for (uid, (_, summary)) in &self.pods {
-            if !now.contains_key(uid) {
-                line(&summary.name, FAINT, "gone", "");
-            }
+        for (_, summary) in self.pods.values() {
+            line(&summary.name, FAINT, "gone", "");
         }
         self.pods = now;
     }

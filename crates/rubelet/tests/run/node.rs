@@ -24,6 +24,8 @@ pub(crate) struct Node {
     number: u32,
     /// The embedded runtime, if none is given.
     endpoint: Option<String>,
+    /// A configuration file in its folder.
+    config: Option<&'static str>,
 }
 
 impl Node {
@@ -36,7 +38,7 @@ impl Node {
         let dir = tempfile::Builder::new().prefix("rbr").tempdir().expect("a folder");
         fs::create_dir(dir.path().join("pods")).expect("a folder");
         let number = std::process::id() * 100 + NODES.fetch_add(1, Ordering::Relaxed);
-        Some(Self { dir, agent: None, number, endpoint: None })
+        Some(Self { dir, agent: None, number, endpoint: None, config: None })
     }
 
     /// A node with an agent.
@@ -49,9 +51,19 @@ impl Node {
     /// A node with an agent on a runtime that runs already.
     pub(crate) fn start_on(endpoint: String) -> Option<Self> {
         let mut node = Self::new()?;
-        node.endpoint = Some(endpoint);
+        node.on(Some(endpoint));
         node.start_agent();
         Some(node)
+    }
+
+    /// Its agents use this runtime from now on.
+    pub(crate) fn on(&mut self, endpoint: Option<String>) {
+        self.endpoint = endpoint;
+    }
+
+    /// Its agents read this file of its folder from now on.
+    pub(crate) fn config(&mut self, name: &'static str) {
+        self.config = Some(name);
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -81,6 +93,9 @@ impl Node {
         if let Some(endpoint) = &self.endpoint {
             run.args(["--runtime-endpoint", endpoint]);
         }
+        if let Some(config) = self.config {
+            run.arg("--config").arg(self.path(config));
+        }
         run
     }
 
@@ -89,17 +104,28 @@ impl Node {
     }
 
     pub(crate) fn start_agent_with(&mut self, more: &[&str]) {
+        self.spawn_agent_with(more);
+        self.until("the agent", || self.ps().is_some());
+    }
+
+    /// Starts the agent, and does not wait for it.
+    pub(crate) fn spawn_agent(&mut self) {
+        self.spawn_agent_with(&[]);
+    }
+
+    fn spawn_agent_with(&mut self, more: &[&str]) {
         let out =
             |name: &str| fs::File::options().create(true).append(true).open(self.path(name)).expect("a file");
         let child =
             self.run_command().args(more).stdout(out("out")).stderr(out("err")).spawn().expect("it starts");
         self.agent = Some(child);
-        self.until("the agent", || self.ps().is_some());
     }
 
     /// Ends the agent with a signal; gives its exit code.
     pub(crate) fn end_agent(&mut self, signal: &str) -> Option<i32> {
         let mut agent = self.agent.take().expect("an agent runs");
+        let ended = agent.try_wait().expect("it is ours");
+        assert_eq!(ended, None, "the agent ended by itself\n{}", self.said());
         signal_to(agent.id(), signal);
         agent.wait().expect("it was ours").code()
     }

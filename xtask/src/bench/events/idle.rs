@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::task::JoinSet;
 
+use super::super::process::{Spent, usage};
 use super::super::verdict::Verdict;
 use super::pods::Node;
-use super::process::{Usage, usage};
 
 /// So many pods are made at a time.
 const AT_A_TIME: usize = 4;
@@ -37,14 +37,17 @@ pub(super) async fn measure(
     tokio::time::sleep(Duration::from_secs(5)).await;
     let before = usage(containerd)?;
     tokio::time::sleep(window).await;
-    let nobody = usage(containerd)? - before;
+    let nobody = usage(containerd)?.since(&before);
     let mut costs = Costs { window, nobody, events: Cost::default(), relist: Cost::default() };
     for (events, cost) in [("auto", &mut costs.events), ("off", &mut costs.relist)] {
         let watch = Watch::start(rubelet, &node.endpoint(), events)?;
         tokio::time::sleep(SETTLED_AFTER).await;
         let before = (usage(watch.pid())?, usage(containerd)?);
         tokio::time::sleep(window).await;
-        *cost = Cost { watch: usage(watch.pid())? - before.0, containerd: usage(containerd)? - before.1 };
+        *cost = Cost {
+            watch: usage(watch.pid())?.since(&before.0),
+            containerd: usage(containerd)?.since(&before.1),
+        };
     }
     Ok(costs)
 }
@@ -99,32 +102,32 @@ impl Drop for Watch {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
-    watch: Usage,
-    containerd: Usage,
+    watch: Spent,
+    containerd: Spent,
 }
 
 #[derive(Debug)]
 pub(super) struct Costs {
     window: Duration,
-    nobody: Usage,
+    nobody: Spent,
     events: Cost,
     relist: Cost,
 }
 
 impl Costs {
     /// Of one core, in percent.
-    fn percent(&self, usage: Usage) -> f64 {
-        usage.cpu.as_secs_f64() / self.window.as_secs_f64() * 100.0
+    fn percent(&self, spent: Spent) -> f64 {
+        spent.percent(self.window)
     }
 
-    fn per_second(&self, usage: Usage) -> f64 {
-        usage.wakeups as f64 / self.window.as_secs_f64()
+    fn per_second(&self, spent: Spent) -> f64 {
+        spent.wakeups as f64 / self.window.as_secs_f64()
     }
 
     pub(super) fn verdicts(&self) -> Vec<Verdict> {
         let watch = self.events.watch;
         // What containerd does with nobody there is not done for us.
-        let caused = |cost: Cost| (cost.containerd - self.nobody).cpu.as_secs_f64();
+        let caused = |cost: Cost| cost.containerd.cpu.saturating_sub(self.nobody.cpu).as_secs_f64();
         let ratio = caused(self.events) / caused(self.relist);
         vec![
             Verdict::at_most("idle: CPU of `rubelet watch`, in % of a core", self.percent(watch), 0.1),

@@ -1,8 +1,6 @@
 //! `cargo xtask bench runtime`: the embedded runtime next to containerd, in one run, and what it costs when idle.
 
-mod idle;
 mod pods;
-mod subject;
 
 use std::time::Duration;
 
@@ -10,8 +8,9 @@ use anyhow::Context;
 use rubelet_testbed::Embedded;
 
 use self::pods::Steps;
-use self::subject::Subject;
 use super::RuntimeArgs;
+use super::process::{rss_kib, usage};
+use super::subject::{self, Subject};
 use super::verdict::{Verdict, conclude};
 
 /// Pods before the first that counts: caches fill, and containerd loads what it needs.
@@ -75,33 +74,31 @@ async fn at_rest(args: &RuntimeArgs, embedded: &Embedded, ours: &Subject) -> any
     for number in 0..args.pods {
         pods::run(ours, WARM_UP + args.rounds + number).await?;
     }
-    let runtime = embedded.pid().context("the runtime ended")?.to_string();
-    let shims = embedded.shims();
+    let runtime = embedded.pid().context("the runtime ended")?;
+    let shims = embedded.shims().iter().map(|pid| pid.parse()).collect::<Result<Vec<u32>, _>>()?;
     anyhow::ensure!(shims.len() == args.pods, "{} pods have {} shims", args.pods, shims.len());
-    let all_shims = || shims.iter().map(|pid| idle::cpu(pid)).collect::<anyhow::Result<Vec<_>>>();
-    let before = (idle::cpu(&runtime)?, all_shims()?);
+    let all_shims = || shims.iter().map(|pid| usage(*pid)).collect::<anyhow::Result<Vec<_>>>();
+    let before = (usage(runtime)?, all_shims()?);
     let window = Duration::from_secs(args.idle_seconds);
     tokio::time::sleep(window).await;
-    let after = (idle::cpu(&runtime)?, all_shims()?);
-    let of_runtime = idle::spent(&before.0, &after.0);
-    let of_shims = before.1.iter().zip(&after.1).map(|(before, after)| idle::spent(before, after)).sum();
-    let share = |spent: Duration| spent.as_secs_f64() / window.as_secs_f64() * 100.0;
-    let mut rss: Vec<u64> = shims.iter().map(|pid| idle::rss_kib(pid)).collect::<Result<_, _>>()?;
+    let after = (usage(runtime)?, all_shims()?);
+    let of_runtime = after.0.since(&before.0).percent(window);
+    let of_shims: f64 =
+        before.1.iter().zip(&after.1).map(|(before, after)| after.since(before).percent(window)).sum();
+    let mut rss: Vec<u64> = shims.iter().map(|pid| rss_kib(*pid)).collect::<Result<_, _>>()?;
     rss.sort_unstable();
     let (median, most) = (rss[rss.len() / 2] as f64 / 1024.0, rss[rss.len() - 1] as f64 / 1024.0);
     println!(
-        "\n{} idle pods, {} s: runtime {:.1} MiB RSS, {:.4} % of a core; all shims {:.4} % of a core; a shim {median:.2} MiB RSS, at most {most:.2}",
+        "\n{} idle pods, {} s: runtime {:.1} MiB RSS, {of_runtime:.4} % of a core; all shims {of_shims:.4} % of a core; a shim {median:.2} MiB RSS, at most {most:.2}",
         args.pods,
         args.idle_seconds,
-        idle::rss_kib(&runtime)? as f64 / 1024.0,
-        share(of_runtime),
-        share(of_shims),
+        rss_kib(runtime)? as f64 / 1024.0,
     );
     pods::clear(ours).await?;
     Ok(vec![
         Verdict::at_most("RSS of a shim in MiB, the largest", most, 3.0),
-        Verdict::at_most("CPU of all idle shims in % of a core", share(of_shims), 0.0),
-        Verdict::at_most("CPU of the idle runtime in % of a core", share(of_runtime), 0.01),
+        Verdict::at_most("CPU of all idle shims in % of a core", of_shims, 0.0),
+        Verdict::at_most("CPU of the idle runtime in % of a core", of_runtime, 0.01),
     ])
 }
 

@@ -1,19 +1,20 @@
 //! One pod with one container that says when it runs, and how long each step of that took.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use rubelet_cri::v1;
-use rubelet_testbed::BUSYBOX;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, timeout};
 
-use super::subject::Subject;
+use super::super::request;
+use super::super::subject::Subject;
 
 /// A container that has not said a word by then never will.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Says so, and stays.
+const SCRIPT: &str = "echo > /place/word; exec sleep 2147483647";
 
 /// From the request for a sandbox to the end of each step.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +34,8 @@ pub(super) async fn run(subject: &Subject, number: usize) -> anyhow::Result<Step
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
     // Open for both, so that it neither waits for a writer nor ends with one.
     let mut word = pipe::OpenOptions::new().read_write(true).open_receiver(&fifo)?;
-    let sandbox_config = sandbox(subject, number, place.to_string_lossy().into_owned());
-    let container_config = container(&place);
+    let sandbox_config = request::sandbox(subject, number, &place);
+    let container_config = request::container(&place, 0, SCRIPT);
 
     let begin = Instant::now();
     let client = &subject.client;
@@ -63,58 +64,4 @@ pub(super) async fn clear(subject: &Subject) -> anyhow::Result<()> {
         subject.client.remove_pod_sandbox(&id).await?;
     }
     Ok(())
-}
-
-/// As a kubelet asks for a pod on the host's network.
-fn namespaces() -> v1::NamespaceOption {
-    v1::NamespaceOption {
-        network: v1::NamespaceMode::Node as i32,
-        pid: v1::NamespaceMode::Container as i32,
-        ipc: v1::NamespaceMode::Pod as i32,
-        ..Default::default()
-    }
-}
-
-fn sandbox(subject: &Subject, number: usize, log_directory: String) -> v1::PodSandboxConfig {
-    v1::PodSandboxConfig {
-        metadata: Some(v1::PodSandboxMetadata {
-            name: format!("pod-{number}"),
-            uid: format!("uid-{number}"),
-            namespace: "bench".to_owned(),
-            attempt: 0,
-        }),
-        log_directory,
-        linux: Some(v1::LinuxPodSandboxConfig {
-            cgroup_parent: format!("{}/pod-{number}", subject.group.path()),
-            security_context: Some(v1::LinuxSandboxSecurityContext {
-                namespace_options: Some(namespaces()),
-                ..Default::default()
-            }),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
-}
-
-fn container(place: &Path) -> v1::ContainerConfig {
-    let script = "echo > /place/word; exec sleep 2147483647";
-    v1::ContainerConfig {
-        metadata: Some(v1::ContainerMetadata { name: "main".to_owned(), attempt: 0 }),
-        image: Some(v1::ImageSpec { image: BUSYBOX.to_owned(), ..Default::default() }),
-        command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
-        log_path: "0.log".to_owned(),
-        mounts: vec![v1::Mount {
-            host_path: place.to_string_lossy().into_owned(),
-            container_path: "/place".to_owned(),
-            ..Default::default()
-        }],
-        linux: Some(v1::LinuxContainerConfig {
-            security_context: Some(v1::LinuxContainerSecurityContext {
-                namespace_options: Some(namespaces()),
-                ..Default::default()
-            }),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
 }

@@ -60,6 +60,7 @@ fn settle(files: &mut Files) {
     while let Some(after) = files.scan(&Due::default(), now).expect("scanned") {
         now += after;
     }
+    files.keep();
 }
 
 fn texts(texts: &[&str]) -> Vec<String> {

@@ -14,7 +14,7 @@ use tokio::io::AsyncBufReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
-use super::sample::{Sample, cpu_time, peak_kib};
+use super::super::sample::{Sample, cpu_time, peak_kib};
 use super::{agent, bare, node};
 
 #[derive(Args)]
@@ -31,7 +31,7 @@ pub(crate) struct WorkerArgs {
 
 /// What a worker is.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Role {
+pub(in crate::bench) enum Role {
     /// The synthetic runtime
     Node,
     /// A PLEG on it
@@ -42,13 +42,13 @@ pub(super) enum Role {
 
 /// The pods of a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Population {
-    pub(super) pods: usize,
+pub(in crate::bench) struct Population {
+    pub(in crate::bench) pods: usize,
     /// In each pod.
-    pub(super) containers: usize,
+    pub(in crate::bench) containers: usize,
 }
 
-pub(super) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
+pub(in crate::bench) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
     let population = Population { pods: args.pods, containers: args.containers };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -61,7 +61,7 @@ pub(super) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
 }
 
 /// Something that a worker does when asked.
-pub(super) trait Work {
+pub(in crate::bench) trait Work {
     /// Does it; `number` is the number on the line that asked for it.
     fn once(&mut self, number: u64) -> impl Future<Output = anyhow::Result<()>>;
 
@@ -70,7 +70,7 @@ pub(super) trait Work {
 }
 
 /// Says that the worker is ready, and then works until nobody asks any more.
-pub(super) async fn serve(mut work: impl Work) -> anyhow::Result<()> {
+pub(in crate::bench) async fn serve(mut work: impl Work) -> anyhow::Result<()> {
     let stdin = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     let mut orders = tokio::io::BufReader::new(stdin).lines();
     work.rest().await;
@@ -97,7 +97,7 @@ fn answer(sample: Sample) -> io::Result<()> {
 
 /// A worker, from outside. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(in crate::bench) struct Worker {
     role: Role,
     child: Child,
     orders: ChildStdin,
@@ -106,7 +106,7 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Starts one, and returns when it is ready.
-    pub(super) fn start(role: Role, socket: &Path, population: Population) -> anyhow::Result<Self> {
+    pub(in crate::bench) fn start(role: Role, socket: &Path, population: Population) -> anyhow::Result<Self> {
         let name = role.to_possible_value().context("every role has a name")?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["bench", "worker", name.get_name()])
@@ -125,7 +125,7 @@ impl Worker {
     }
 
     /// Has it work once.
-    pub(super) fn work(&mut self, number: usize) -> anyhow::Result<Sample> {
+    pub(in crate::bench) fn work(&mut self, number: usize) -> anyhow::Result<Sample> {
         writeln!(self.orders, "{number}")?;
         self.answer()
     }

@@ -1,0 +1,65 @@
+//! An agent as the program wires it, which can be killed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::cri::CriObserver;
+use pleg::{Config, Metrics, Pleg};
+use rubelet_agent::pod::{Growth, PodNetwork};
+use rubelet_agent::runtime::CriRuntime;
+use rubelet_agent::settings::Settings;
+use rubelet_agent::source::{Feed, FileSource, Inbox, Source};
+use rubelet_agent::sync_loop::{Agent, AgentHandle, AgentParts};
+use rubelet_cri::{Endpoint, Options, RuntimeClient};
+use tokio::task::JoinSet;
+
+/// An agent. Dropping it kills it: nothing of it goes on, and nothing is said to anybody.
+pub(crate) struct Running {
+    pub(crate) handle: AgentHandle,
+    _pleg: Pleg<CriObserver>,
+    _tasks: JoinSet<()>,
+}
+
+impl Running {
+    /// Starts one on the manifests below this folder.
+    pub(crate) fn start(endpoint: &Endpoint, folder: &Path) -> Self {
+        let client = || {
+            let mut options = Options::default();
+            // Who waits for a call that hangs should not wait long here.
+            options.call_timeout = Duration::from_millis(700);
+            options.inspect_timeout = Duration::from_millis(500);
+            RuntimeClient::new(endpoint.clone(), options, rubelet_cri::Metrics::default())
+        };
+        let mut pleg = Pleg::new(CriObserver::new(client()), Config::default(), Metrics::default());
+        let source = FileSource::new(folder.join("manifests"), "node");
+        let inbox = Inbox::default();
+        let (feed, updates) = Feed::new(inbox.clone());
+        let (agent, handle) = Agent::new(AgentParts {
+            runtime: Arc::new(CriRuntime::new(client())),
+            pleg: pleg.handle(),
+            settings: settings(folder),
+            updates,
+            metrics: rubelet_agent::metrics::Metrics::default(),
+            sources: vec![source.id()],
+        });
+        let mut tasks = JoinSet::new();
+        let sets = inbox.sender(source.id());
+        tasks.spawn(source.run(sets));
+        tasks.spawn(feed.run(jiff::Timestamp::default));
+        tasks.spawn(agent.run(std::future::pending()));
+        pleg.start();
+        Self { handle, _pleg: pleg, _tasks: tasks }
+    }
+}
+
+/// As usual, but in a hurry.
+fn settings(folder: &Path) -> Settings {
+    let mut settings = Settings::new("node", folder.join("data"));
+    settings.logs = folder.join("logs");
+    settings.network = PodNetwork::LoopbackOnly;
+    settings.retry = Duration::from_millis(300);
+    settings.resync = Duration::from_secs(2);
+    settings.backoff = Growth { initial: Duration::from_millis(100), max: Duration::from_millis(400) };
+    settings
+}

@@ -1,0 +1,136 @@
+//! What containers leave where everybody can see it: a file that says when they began, and a process of a line of its own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal};
+
+/// Longer than anything takes that ever happens.
+const PATIENCE: Duration = Duration::from_secs(300);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+/// The pods of one side.
+#[derive(Clone, Debug)]
+pub(super) struct Marks {
+    /// Seen by each container as `/place`.
+    place: PathBuf,
+    /// Nobody else sleeps that long, and then so long.
+    sleep: String,
+}
+
+/// A moment at which a container began, by the clock of the file system: up to a tick of the kernel too early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(SystemTime);
+
+impl Moment {
+    #[expect(clippy::disallowed_methods, reason = "compared with the times of files")]
+    pub(super) fn now() -> Self {
+        Self(SystemTime::now())
+    }
+
+    /// From then until this.
+    pub(super) fn since(self, then: Self) -> Duration {
+        self.0.duration_since(then.0).unwrap_or_default()
+    }
+}
+
+impl Marks {
+    pub(super) fn new(side: u32, place: &Path) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(place)?;
+        Ok(Self { place: place.to_owned(), sleep: format!("{side}{:09}", std::process::id()) })
+    }
+
+    pub(super) fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// What the container of a pod runs: its first instructions make or touch the file of the pod.
+    pub(super) fn script(&self, number: usize) -> String {
+        format!(": > /place/{number}; exec sleep {} {number}", self.sleep)
+    }
+
+    /// When the container of a pod last began, if ever.
+    pub(super) fn last(&self, number: usize) -> Option<Moment> {
+        let file = std::fs::metadata(self.place.join(number.to_string())).ok()?;
+        file.modified().ok().map(Moment)
+    }
+
+    /// Waits until the container of a pod begins, for the first time or after it last did.
+    pub(super) async fn begun(&self, number: usize, last: Option<Moment>) -> anyhow::Result<Moment> {
+        let begun = until(|| self.last(number).filter(|now| last.is_none_or(|last| *now > last))).await;
+        begun.with_context(|| format!("the container of pod {number} never begins"))
+    }
+
+    /// Waits until the containers of all these pods have begun; gives when the last of them did.
+    pub(super) async fn all_begun(&self, numbers: impl Iterator<Item = usize>) -> anyhow::Result<Moment> {
+        let mut last = Moment(SystemTime::UNIX_EPOCH);
+        for number in numbers {
+            last = last.max(self.begun(number, None).await?);
+        }
+        Ok(last)
+    }
+
+    /// The processes of all containers that run, by the number of their pod.
+    pub(super) fn processes(&self) -> BTreeMap<usize, Vec<Pid>> {
+        let mut found: BTreeMap<usize, Vec<Pid>> = BTreeMap::new();
+        let start = format!("sleep\0{}\0", self.sleep);
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line);
+            let number = line.strip_prefix(&start).and_then(|rest| rest.trim_end_matches('\0').parse().ok());
+            if let (Some(number), Some(pid)) = (number, Pid::from_raw(pid)) {
+                found.entry(number).or_default().push(pid);
+            }
+        }
+        found
+    }
+
+    /// The process of the container of a pod.
+    pub(super) async fn process(&self, number: usize) -> anyhow::Result<Pid> {
+        let only = until(|| match self.processes().get(&number).map(Vec::as_slice) {
+            Some([only]) => Some(*only),
+            _ => None,
+        });
+        only.await.with_context(|| format!("pod {number} does not have one process"))
+    }
+
+    /// Waits until no container of this side runs; gives how long that took since then.
+    pub(super) async fn gone(&self, since: Moment) -> anyhow::Result<Duration> {
+        let mut left: Vec<Pid> = self.processes().into_values().flatten().collect();
+        let gone = until(|| {
+            // Also those that nobody has waited for yet have ended.
+            left.retain(|pid| is_alive(*pid));
+            left.is_empty().then(Moment::now)
+        });
+        let gone = gone.await.context("some containers never end")?;
+        anyhow::ensure!(self.processes().is_empty(), "containers begin while all should end");
+        Ok(gone.since(since))
+    }
+}
+
+fn is_alive(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+    state.is_some_and(|state| !matches!(state, "Z" | "X"))
+}
+
+pub(super) fn kill(pid: Pid) -> anyhow::Result<()> {
+    rustix::process::kill_process(pid, Signal::KILL).context("the container has ended already")
+}
+
+/// Looks until there is something to see.
+pub(super) async fn until<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(seen) = look() {
+            return Some(seen);
+        }
+        if tokio::time::Instant::now() > deadline {
+            return None;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+}
