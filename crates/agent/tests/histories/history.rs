@@ -48,6 +48,8 @@ struct History {
     /// The version of each pod that is wanted.
     wanted: BTreeMap<usize, u32>,
     versions: u32,
+    /// What was done, for whoever has to find out why.
+    done: Vec<String>,
 }
 
 pub(crate) async fn play(seed: u64) {
@@ -71,7 +73,7 @@ pub(crate) async fn play(seed: u64) {
     });
     for _ in 0..STEPS {
         history.step().await;
-        assert_eq!(*broken.lock(), None, "seed {seed}");
+        assert_eq!(*broken.lock(), None, "seed {seed}: {:#?}", history.done);
     }
     history.end_faults().await;
     history.until_all_is_well().await;
@@ -105,6 +107,7 @@ impl History {
             agent,
             wanted: BTreeMap::new(),
             versions: 0,
+            done: vec![format!("{profile:?}")],
         };
         for pod in 0..PODS {
             history.write(pod);
@@ -115,7 +118,9 @@ impl History {
     async fn step(&mut self) {
         let op = OPS[self.random.usize(..OPS.len())];
         let faults = self.server.faults();
-        match self.random.u8(..14) {
+        let choice = self.random.u8(..14);
+        self.done.push(format!("{choice} {op:?} {:?}", self.wanted));
+        match choice {
             0 | 1 => self.exit_one(),
             2 => {
                 let codes = [Code::Unavailable, Code::Unknown, Code::Internal];
@@ -244,7 +249,8 @@ impl History {
         if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
             let board = self.agent.as_ref().map(|agent| agent.handle.board().all());
             let running = self.server.world(|world| live(world));
-            panic!("{what} did not happen, seed {}: {running:#?}\n{board:#?}", self.seed);
+            let Self { seed, done, .. } = self;
+            panic!("{what} did not happen, seed {seed}: {done:#?}\n{running:#?}\n{board:#?}");
         }
     }
 }

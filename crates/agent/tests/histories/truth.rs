@@ -27,7 +27,9 @@ pub(crate) fn live(world: &World) -> Vec<Live> {
             Live {
                 pod: metadata.name,
                 container: container.name().to_owned(),
-                version: version.map(|entry| entry.value.clone()).unwrap_or_default(),
+                version: version
+                    .map(|entry| String::from_utf8_lossy(&entry.value).into_owned())
+                    .unwrap_or_default(),
             }
         })
         .collect();
