@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 use pleg::{CacheReader, Stamp};
 use rubelet_model::{PodStatus, PodUid, SandboxState};
 
-use super::act::{Killer, Memory, Outcome, Remains, Tools, Work, may_run};
+use super::act::{Killer, Memory, Outcome, Remains, Tools, Unbroken, Work, may_run};
 use super::journal::Journal;
 use super::last_words::LastWords;
 use super::lifecycle::{Ending, Lifecycle};
@@ -49,6 +49,7 @@ pub(crate) struct Actor<R> {
     shown: Option<Arc<PodStatus>>,
     /// Whether the pod needed a sandbox then.
     lacks_sandbox: bool,
+    unbroken: Unbroken,
     /// When something was last done to the pod: older statuses are not acted on.
     acted: Stamp,
     /// Since when the pod is kept running.
@@ -99,6 +100,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             last_words: LastWords::default(),
             shown: None,
             lacks_sandbox: false,
+            unbroken: Unbroken::default(),
             acted: Stamp::ZERO,
             synced_since: None,
             hold_until: None,
@@ -226,7 +228,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         refresh: bool,
     ) -> Option<Outcome> {
         let (mailbox, tools, objects) = (self.mailbox.clone(), self.tools.clone(), self.objects.clone());
-        let journal = self.journal.clone();
+        let (journal, unbroken) = (self.journal.clone(), self.unbroken.clone());
         // What is told meanwhile is told by what stood in the way before.
         let mut memory = self.memory.clone();
         let outcome = {
@@ -237,6 +239,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 status,
                 memory: &mut memory,
                 journal: &journal,
+                unbroken: &unbroken,
             };
             let mut acting = std::pin::pin!(async {
                 let mut outcome = work.carry_out(plan).await;
@@ -256,6 +259,10 @@ impl<R: Runtime + ImageStore> Actor<R> {
             }
         };
         self.memory = memory;
+        if outcome.is_none() {
+            // What it makes must show in the next status, or nobody would ever see it.
+            self.unbroken.settled().await;
+        }
         if outcome.as_ref().is_none_or(|outcome| outcome.acted) {
             self.has_acted();
         }
@@ -304,6 +311,11 @@ impl<R: Runtime + ImageStore> Actor<R> {
             Ok(status) => status,
             Err(next) => return next,
         };
+        if let Some(until) = self.may_come_yet(&status) {
+            sleep_until(&self.tools.clock, Some(until)).await;
+            self.has_acted();
+            return Next::Again;
+        }
         let work = Work {
             tools: &self.tools,
             pod,
@@ -311,6 +323,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             status: &status,
             memory: &mut self.memory,
             journal: &self.journal,
+            unbroken: &self.unbroken,
         };
         let forgotten = work.forget().await;
         self.has_acted();
@@ -321,6 +334,15 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 Next::Idle(Some(self.tools.clock.stamp().plus(KILL_RETRY)))
             }
         }
+    }
+
+    /// Nothing is there of a pod that an earlier agent had. What that one asked for just before it was killed may come yet,
+    /// and once the pod is forgotten nobody would know whose it is.
+    fn may_come_yet(&self, status: &PodStatus) -> Option<Stamp> {
+        let was_ours = self.synced_since.is_some();
+        let is_there = !status.sandboxes.is_empty() || !status.containers.is_empty();
+        let until = Stamp::ZERO.plus(LATE_COMERS);
+        (!was_ours && !is_there && self.tools.clock.stamp() < until).then_some(until)
     }
 
     /// A status that was read after the last action. An order to end is not kept waiting.
@@ -447,6 +469,9 @@ impl<R: Runtime + ImageStore> Actor<R> {
 
 /// How long to wait before a pod that would not end is ended again.
 const KILL_RETRY: Duration = Duration::from_secs(2);
+
+/// How long after the start of an agent something may appear that an earlier one asked for.
+const LATE_COMERS: Duration = Duration::from_secs(5);
 
 /// Whether anything of a pod might still run.
 fn is_up(status: &PodStatus) -> bool {

@@ -2,14 +2,46 @@
 //!
 //! A runtime may be shared: a pod that another agent or a person made is none of our business, however unknown.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-use rubelet_model::PodUid;
+use rubelet_model::{PodRef, PodUid};
+
+/// The pods that have a folder, by name. Blocks on the disk.
+///
+/// The name is what keeps a newer version of a pod from starting before an older one has ended. It must not depend on a
+/// runtime that just now does not tell, so where `told` knows nothing, the folder of the logs does, which is as old as the
+/// pod's own.
+pub(super) fn survey(
+    pods: &Path,
+    logs: &Path,
+    told: impl Fn(&PodUid) -> Option<PodRef>,
+) -> io::Result<Vec<PodRef>> {
+    let mut by_logs = None;
+    let named = |uid: PodUid| {
+        let found = told(&uid)
+            .filter(|pod| !pod.name.is_empty())
+            .or_else(|| by_logs.get_or_insert_with(|| pods_with_logs(logs)).get(&uid).cloned());
+        found.unwrap_or_else(|| PodRef::new(uid, "", ""))
+    };
+    Ok(pods_with_folder(pods)?.into_iter().map(named).collect())
+}
+
+/// Pods by the folders of their logs, `<namespace>_<name>_<uid>`.
+fn pods_with_logs(logs: &Path) -> BTreeMap<PodUid, PodRef> {
+    let entries = std::fs::read_dir(logs).into_iter().flatten().flatten();
+    let pod = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let mut words = name.splitn(3, '_');
+        let (namespace, name, uid) = (words.next()?, words.next()?, PodUid::from(words.next()?));
+        Some((uid.clone(), PodRef::new(uid, namespace, name)))
+    };
+    entries.filter_map(pod).collect()
+}
 
 /// The pods that have a folder. Blocks on the disk.
-pub(super) fn pods_with_folder(pods: &Path) -> io::Result<BTreeSet<PodUid>> {
+fn pods_with_folder(pods: &Path) -> io::Result<BTreeSet<PodUid>> {
     let entries = match std::fs::read_dir(pods) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         entries => entries?,
@@ -33,5 +65,23 @@ mod tests {
         let found: Vec<String> =
             pods_with_folder(&folder.path().join("pods")).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(found, ["a", "b"]);
+    }
+
+    #[test]
+    fn names_come_from_the_runtime_or_from_the_logs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pods, logs) = (folder.path().join("pods"), folder.path().join("logs"));
+        for uid in ["1", "2", "3"] {
+            std::fs::create_dir_all(pods.join(uid)).unwrap();
+        }
+        std::fs::create_dir_all(logs.join("ns_web_2")).unwrap();
+        std::fs::create_dir_all(logs.join("ns_other_9")).unwrap();
+        let told = |uid: &PodUid| match uid.as_str() {
+            "1" => Some(PodRef::new(uid.clone(), "ns", "db")),
+            _ => Some(PodRef::new(uid.clone(), "", "")),
+        };
+        let found = survey(&pods, &logs, told).unwrap();
+        let wanted = [("1", "ns", "db"), ("2", "ns", "web"), ("3", "", "")];
+        assert_eq!(found, wanted.map(|(uid, namespace, name)| PodRef::new(uid, namespace, name)));
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::pulse::Pulse;
 use super::route::{Command, Routes};
-use super::survey::pods_with_folder;
+use super::survey::survey;
 use crate::board::Board;
 use crate::image::Puller;
 use crate::manifest::Problem;
@@ -258,18 +258,14 @@ impl<R: Runtime + ImageStore> Agent<R> {
         if !self.surveys.is_empty() {
             return;
         }
-        let pods = self.tools.settings.data.pods();
-        let cache = self.pleg.cache();
+        let (settings, cache) = (self.tools.settings.clone(), self.pleg.cache());
         self.surveys.spawn_blocking(move || {
-            let ours = pods_with_folder(&pods).unwrap_or_else(|error| {
+            let pods = settings.data.pods();
+            let told = |uid: &PodUid| cache.get(uid).ok().map(|status| status.pod.clone());
+            survey(&pods, &settings.logs, told).unwrap_or_else(|error| {
                 tracing::error!(folder = %pods.display(), %error, "cannot see which pods there are");
-                Default::default()
-            });
-            let named = |uid: PodUid| {
-                let status = cache.get(&uid).ok();
-                status.map_or_else(|| PodRef::new(uid, "", ""), |status| status.pod.clone())
-            };
-            ours.into_iter().map(named).collect()
+                Vec::new()
+            })
         });
     }
 

@@ -37,6 +37,7 @@ impl Running {
         let (feed, updates) = Feed::new(inbox.clone());
         let (agent, handle) = Agent::new(AgentParts {
             runtime: Arc::new(CriRuntime::new(client())),
+            prober: Arc::new(CriRuntime::new(client())),
             pleg: pleg.handle(),
             settings: settings(folder),
             updates,

@@ -121,11 +121,16 @@ impl Node {
         self.agent = Some(child);
     }
 
+    /// The exit code of an agent that has ended by itself.
+    pub(crate) fn agent_ended(&mut self) -> Option<i32> {
+        let ended = self.agent.as_mut().and_then(|agent| agent.try_wait().expect("it is ours"));
+        ended.map(|status| status.code().unwrap_or(-1))
+    }
+
     /// Ends the agent with a signal; gives its exit code.
     pub(crate) fn end_agent(&mut self, signal: &str) -> Option<i32> {
+        assert_eq!(self.agent_ended(), None, "the agent ended by itself\n{}", self.said());
         let mut agent = self.agent.take().expect("an agent runs");
-        let ended = agent.try_wait().expect("it is ours");
-        assert_eq!(ended, None, "the agent ended by itself\n{}", self.said());
         signal_to(agent.id(), signal);
         agent.wait().expect("it was ours").code()
     }

@@ -9,6 +9,7 @@ mod image;
 mod kill;
 mod memory;
 mod start;
+mod unbroken;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use crate::volumes::{Prepared, VolumeError, Volumes};
 pub(crate) use cleanup::Remains;
 pub(crate) use kill::{Killer, may_run};
 pub(crate) use memory::Memory;
+pub(crate) use unbroken::Unbroken;
 
 /// What acting needs, the same for all pods.
 #[derive(Debug)]
@@ -81,6 +83,7 @@ pub(crate) struct Work<'a, R> {
     pub(crate) status: &'a PodStatus,
     pub(crate) memory: &'a mut Memory,
     pub(crate) journal: &'a Journal,
+    pub(crate) unbroken: &'a Unbroken,
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
@@ -162,7 +165,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
         outcome.acted = true;
         self.tools.metrics.pod_started();
-        let made = match self.tools.runtime.run_sandbox(config.clone(), DEFAULT_HANDLER).await {
+        let (runtime, wanted) = (self.tools.runtime.clone(), config.clone());
+        let run = self.unbroken.call(async move { runtime.run_sandbox(wanted, DEFAULT_HANDLER).await });
+        let made = match run.await {
             Ok(sandbox) => match self.ips(&sandbox).await {
                 Ok(ips) => Ok((sandbox, ips)),
                 Err(error) => Err(("FailedPodSandBoxStatus", "Unable to get pod sandbox status", error)),

@@ -97,15 +97,22 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 .map_err(|error| self.later("CreateContainerConfigError", &error.to_string()))?;
                 self.note_restart(container);
                 outcome.acted = true;
-                let made =
-                    self.tools.runtime.create_container(&home.sandbox, config, home.config.clone()).await;
-                let id = made.map_err(|error| self.call_failed("CreateContainerError", &error))?;
+                let (runtime, sandbox, of_sandbox) =
+                    (self.tools.runtime.clone(), home.sandbox.clone(), home.config.clone());
+                let create = async move { runtime.create_container(&sandbox, config, of_sandbox).await };
+                let id = self
+                    .unbroken
+                    .call(create)
+                    .await
+                    .map_err(|error| self.call_failed("CreateContainerError", &error))?;
                 self.journal.normal(Some(name), "Created", "Container created");
                 id
             }
         };
         outcome.acted = true;
-        if let Err(error) = self.tools.runtime.start_container(&id).await {
+        let (runtime, wanted) = (self.tools.runtime.clone(), id.clone());
+        let start_it = async move { runtime.start_container(&wanted).await };
+        if let Err(error) = self.unbroken.call(start_it).await {
             // Only if it was refused: one whose answer was lost may well run.
             if start.adopt.is_some() && error.failure == CallFailure::Refused {
                 self.give_up_adopted(&id).await;

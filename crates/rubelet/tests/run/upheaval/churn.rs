@@ -17,6 +17,9 @@ const SLOTS: usize = 20;
 /// How long pods may take to be as they should, once nobody is killed any more.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// What an agent ends with that cannot reach its runtime.
+const NO_RUNTIME: i32 = 3;
+
 /// Crash loops are to be quick: each restart is a chance to go wrong.
 const CONFIG: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
                       crashLoopBackOff: { maxContainerRestartPeriod: 1s }\n";
@@ -28,6 +31,8 @@ struct Tally {
     processes_killed: u32,
     agents_killed: u32,
     runtimes_killed: u32,
+    /// Agents whose runtime was killed while they started.
+    agents_revived: u32,
 }
 
 pub(super) struct Churn {
@@ -77,6 +82,7 @@ impl Churn {
 
     /// Changes some pods, kills somebody at a random moment, changes some more, and starts whoever was killed again.
     pub(super) fn disturb(&mut self) {
+        self.revive();
         self.change_some();
         pause(self.random.u64(..400));
         let apart = self.ground.is_apart();
@@ -86,6 +92,7 @@ impl Churn {
             _ => (true, false),
         };
         if agent {
+            self.revive();
             self.node.end_agent("-KILL");
             self.tally.agents_killed += 1;
         }
@@ -103,6 +110,15 @@ impl Churn {
             self.node.spawn_agent();
         }
         self.check();
+    }
+
+    /// What a service manager does: an agent that found no runtime when it started says so and ends.
+    fn revive(&mut self) {
+        if let Some(code) = self.node.agent_ended() {
+            assert_eq!(code, NO_RUNTIME, "the agent ended by itself\n{}", self.node.said());
+            self.node.spawn_agent();
+            self.tally.agents_revived += 1;
+        }
     }
 
     fn change_some(&mut self) {
@@ -174,7 +190,10 @@ impl Churn {
             }
             None
         };
-        let settled = wait::until(PATIENCE, || problem(self).is_none().then_some(()));
+        let settled = wait::until(PATIENCE, || {
+            self.revive();
+            problem(self).is_none().then_some(())
+        });
         if settled.is_none() {
             let problem = problem(self).unwrap_or_default();
             let pods = String::from_utf8_lossy(&self.node.ask(&["ps"]).stdout).into_owned();
