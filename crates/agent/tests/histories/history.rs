@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rubelet_cri::Endpoint;
 use rubelet_runtime::synthetic::{
     Behavior, ContainerId, ContainerState, EventFaults, Exit, Handle, OnStart, OnStop, Op, Profile, Restart,
-    SyntheticRuntime,
+    Sandbox, SyntheticRuntime,
 };
 use tonic::Code;
 
@@ -250,7 +250,16 @@ impl History {
             let board = self.agent.as_ref().map(|agent| agent.handle.board().all());
             let running = self.server.world(|world| live(world));
             let Self { seed, done, .. } = self;
-            panic!("{what} did not happen, seed {seed}: {done:#?}\n{running:#?}\n{board:#?}");
+            let sandboxes = self.server.world(|world| {
+                let shown = |one: &Sandbox| format!("{:?} {:?}", one.config().metadata, one.state());
+                world.sandboxes().map(shown).collect::<Vec<_>>()
+            });
+            let folder = |name: &str| {
+                let entries = self.folder.path().join(name).read_dir().into_iter().flatten().flatten();
+                entries.map(|entry| entry.path()).collect::<Vec<_>>()
+            };
+            let left = (sandboxes, folder("data/pods"), folder("logs"));
+            panic!("{what} did not happen, seed {seed}: {done:#?}\n{running:#?}\n{left:#?}\n{board:#?}");
         }
     }
 }
