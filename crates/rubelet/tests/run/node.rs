@@ -163,7 +163,7 @@ impl Node {
     }
 
     /// Every pod, as the agent tells of it.
-    fn ps(&self) -> Option<Vec<Value>> {
+    pub(crate) fn ps(&self) -> Option<Vec<Value>> {
         let output = self.ask(&["ps", "-o", "json"]);
         let list: Value = serde_json::from_slice(&output.stdout).ok()?;
         list["items"].as_array().cloned()

@@ -1,0 +1,107 @@
+//! Manifests in the manner of the tasks in the Kubernetes documentation, run on the embedded runtime and on containerd. The
+//! status of each is compared field by field with what a kubelet reports: nothing may be missing, and nothing too much.
+//!
+//! `pods/NAME.yaml` is the manifest, `pods/NAME.status.yaml` the status that its pod comes to, with placeholders for what
+//! differs from run to run (see [`normal`]). To add a case, add these two files.
+//!
+//! What a container saw of its environment, volumes and rights, it leaves as its termination message: so it is compared, too.
+
+mod normal;
+
+#[path = "../run/node.rs"]
+#[expect(dead_code, reason = "shared with the tests of `rubelet run`, which use the rest")]
+mod node;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rubelet_testbed::{BUSYBOX, Cni, Flavor, require, wait};
+use serde_json::Value;
+
+use crate::node::{NODE, Node, PATIENCE};
+
+/// A manifest and what should come of it.
+struct Case {
+    name: String,
+    manifest: String,
+    /// Nothing, as long as nobody has said what should come of it.
+    expected: Option<Value>,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/pods")
+}
+
+/// All cases, with `image` in the place of the image that the manifests name.
+fn cases(image: &str) -> Vec<Case> {
+    let entries = fs::read_dir(folder()).expect("manifests").flatten();
+    let names =
+        entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".yaml").map(str::to_owned));
+    let mut names: Vec<String> = names.filter(|name| !name.ends_with(".status")).collect();
+    names.sort();
+    let case = |name: String| {
+        let manifest = fs::read_to_string(folder().join(format!("{name}.yaml"))).expect("a manifest");
+        let with_image = format!("image: {image}\n      imagePullPolicy: IfNotPresent\n");
+        let manifest = manifest.replace("image: busybox\n", &with_image);
+        let status = folder().join(format!("{name}.status.yaml"));
+        let expected = fs::read_to_string(&status).ok().map(|text| {
+            let whole: Value =
+                serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", status.display()));
+            normal::reported(&whole)
+        });
+        Case { name, manifest, expected }
+    };
+    names.into_iter().map(case).collect()
+}
+
+/// Runs all of them together on one node, until each is as it should be.
+fn conforms(node: &Node, image: &str) {
+    let cases = cases(image);
+    for case in &cases {
+        node.write(&format!("{}.yaml", case.name), &case.manifest);
+    }
+    // Not yet as expected, with how they are.
+    let mut left: BTreeMap<&str, Value> = cases.iter().map(|case| (&*case.name, Value::Null)).collect();
+    // All of them at once, and some have to fail a few times first.
+    wait::until(3 * PATIENCE, || {
+        let pods = node.ps()?;
+        for case in &cases {
+            let Some(last) = left.get_mut(&*case.name) else { continue };
+            let full = format!("{}-{NODE}", case.name);
+            let pod = pods.iter().find(|pod| pod["metadata"]["name"] == full);
+            *last = pod.map_or(Value::Null, |pod| normal::status(pod, NODE));
+            if case.expected.as_ref() == Some(last) {
+                left.remove(&*case.name);
+            }
+        }
+        left.is_empty().then_some(())
+    });
+    for (name, last) in &left {
+        let expected = cases.iter().find(|case| case.name == *name).and_then(|case| case.expected.as_ref());
+        let described = node.ask(&["describe", &format!("{name}-{NODE}")]);
+        let difference = match expected {
+            Some(expected) => normal::difference(expected, last),
+            None => format!("there is no {name}.status.yaml; its pod came to\n{last:#}"),
+        };
+        eprintln!("=== {name}\n{difference}\n{}", String::from_utf8_lossy(&described.stdout));
+    }
+    assert!(left.is_empty(), "not as expected: {:?}\n{}", left.keys(), node.said());
+}
+
+#[test]
+fn pods_on_the_embedded_runtime_are_as_under_a_kubelet() {
+    let Some(mut node) = Node::new() else { return };
+    let cni = Cni::claim().expect("a network");
+    node.start_agent_with(&["--cni-conf-dir", &cni.conf_dir().to_string_lossy()]);
+    conforms(&node, "host");
+    drop(node);
+}
+
+#[test]
+fn pods_on_containerd_are_as_under_a_kubelet() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let Some(node) = Node::start_on(containerd.endpoint()) else { return };
+    conforms(&node, BUSYBOX);
+    node.end_pods();
+}

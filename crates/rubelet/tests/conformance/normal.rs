@@ -1,0 +1,101 @@
+//! A status without what differs from run to run: `<time>`, `<id>` of a container, `<image>`, `<uid>` of the pod, `<ip>` of the
+//! pod and `<node>` for the address of the node. What is empty is as good as not there.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+/// What a kubelet reports and we do not yet: left out of both sides.
+const NOT_REPORTED: [&str; 3] = ["allocatedResources", "resources", "volumeMounts"];
+
+/// A status without the fields that we do not report.
+pub(crate) fn reported(status: &Value) -> Value {
+    match status {
+        Value::Array(items) => items.iter().map(reported).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(key, _)| !NOT_REPORTED.contains(&key.as_str()));
+            Value::Object(fields.map(|(key, value)| (key.clone(), reported(value))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// The status of a pod, with placeholders.
+pub(crate) fn status(pod: &Value, node: &str) -> Value {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let facts = Facts {
+        uid: text(&pod["metadata"]["uid"]),
+        node: node.to_owned(),
+        host_ip: text(&pod["status"]["hostIP"]),
+    };
+    reported(&facts.of("", &pod["status"]))
+}
+
+struct Facts {
+    uid: String,
+    node: String,
+    host_ip: String,
+}
+
+impl Facts {
+    fn of(&self, key: &str, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(key, text)),
+            Value::Array(items) => items.iter().map(|item| self.of(key, item)).collect(),
+            Value::Object(fields) => {
+                let fields = fields.iter().map(|(key, value)| (key.clone(), self.of(key, value)));
+                let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
+                Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn text(&self, key: &str, text: &str) -> String {
+        let is_time = key.ends_with("At") || key.ends_with("Time");
+        match key {
+            "image" | "imageID" if !text.is_empty() => "<image>".to_owned(),
+            "containerID" => match text.split_once("://") {
+                Some((_, id)) if id.len() == 64 => "<id>".to_owned(),
+                _ => format!("not an id: {text}"),
+            },
+            "hostIP" | "podIP" | "ip" if text == self.host_ip => "<node>".to_owned(),
+            "podIP" | "ip" => "<ip>".to_owned(),
+            _ if is_time && text.parse::<jiff::Timestamp>().is_ok() => "<time>".to_owned(),
+            _ => text.replace(&self.uid, "<uid>").replace(&format!("-{}_", self.node), "-<node>_"),
+        }
+    }
+}
+
+/// Two statuses, line by line: `-` is missing, `+` is too much.
+pub(crate) fn difference(expected: &Value, found: &Value) -> String {
+    let lines = |value: &Value| {
+        let mut lines = Vec::new();
+        flatten("", value, &mut lines);
+        lines
+    };
+    let (expected, found) = (lines(expected), lines(found));
+    let mut text = String::new();
+    for line in expected.iter().filter(|line| !found.contains(line)) {
+        let _ = writeln!(text, "- {line}");
+    }
+    for line in found.iter().filter(|line| !expected.contains(line)) {
+        let _ = writeln!(text, "+ {line}");
+    }
+    text
+}
+
+fn flatten(path: &str, value: &Value, lines: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            fields.iter().for_each(|(key, value)| flatten(&format!("{path}.{key}"), value, lines));
+        }
+        Value::Array(items) if !items.is_empty() => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, value)| flatten(&format!("{path}[{index}]"), value, lines));
+        }
+        value => lines.push(format!("{path}: {value}")),
+    }
+}
