@@ -1,10 +1,10 @@
 //! `cargo xtask bench events`: how soon an end is heard of with the event stream and without, and what it costs to wait for
 //! one, on real runtimes.
 
-mod embedded;
+pub(super) mod embedded;
 mod idle;
 mod latency;
-mod pods;
+pub(super) mod pods;
 
 use std::path::PathBuf;
 
@@ -43,8 +43,8 @@ pub(super) fn run(args: &EventsArgs) -> anyhow::Result<()> {
 }
 
 /// The program that was built together with this one.
-fn rubelet() -> anyhow::Result<PathBuf> {
+pub(super) fn rubelet() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("rubelet");
-    anyhow::ensure!(path.is_file(), "no {}: `cargo xtask bench events` builds it", path.display());
+    anyhow::ensure!(path.is_file(), "no {}: `cargo xtask bench` builds it", path.display());
     Ok(path)
 }

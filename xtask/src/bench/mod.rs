@@ -9,6 +9,8 @@ mod agent;
 #[cfg(feature = "bench")]
 mod events;
 #[cfg(feature = "bench")]
+mod probes;
+#[cfg(feature = "bench")]
 mod process;
 #[cfg(feature = "bench")]
 mod relist;
@@ -37,6 +39,8 @@ pub(crate) enum Bench {
     Events(EventsArgs),
     /// `rubelet run`: how fast pods start, restart and go, what it costs, next to the runtime's bare calls
     Agent(AgentArgs),
+    /// What a storm of exec probes does to the latency of pod events; on real runtimes
+    Probes(ProbesArgs),
     /// The embedded runtime: how fast a container starts, next to containerd; what idle pods cost
     Runtime(RuntimeArgs),
     #[cfg(feature = "bench")]
@@ -114,6 +118,28 @@ pub(crate) struct AgentArgs {
     check: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct ProbesArgs {
+    /// On which runtime
+    #[arg(long, value_enum, default_value_t = AgentRuntime::Embedded)]
+    runtime: AgentRuntime,
+    /// How many pods are probed
+    #[arg(long, default_value_t = 100)]
+    pods: usize,
+    /// How many exec probes come to a second, if there is time for all
+    #[arg(long, default_value_t = 500)]
+    rate: usize,
+    /// How many containers end, in calm and in storm each
+    #[arg(long, default_value_t = 120)]
+    samples: usize,
+    /// How many commands begin at the same time, if not as many as `rubelet run` has
+    #[arg(long)]
+    begin_at_once: Option<usize>,
+    /// Fail if a target is missed
+    #[arg(long)]
+    check: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum AgentRuntime {
     Containerd,
@@ -125,6 +151,7 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
     match bench {
         Bench::Relist(args) => args.run(),
         Bench::Events(args) => args.run(),
+        Bench::Probes(args) => args.run(),
         Bench::Runtime(args) => args.run(),
         Bench::Agent(args) => args.run(),
         #[cfg(feature = "bench")]
@@ -191,6 +218,27 @@ impl EventsArgs {
         let mut cargo = again("events");
         cargo.args(["--samples", &self.samples.to_string(), "--pods", &self.pods.to_string()]);
         cargo.args(["--seconds", &self.seconds.to_string()]);
+        crate::run::run(cargo.args(self.check.then_some("--check")))
+    }
+}
+
+impl ProbesArgs {
+    fn run(&self) -> anyhow::Result<()> {
+        #[cfg(feature = "bench")]
+        if !cfg!(debug_assertions) {
+            return probes::run(self);
+        }
+        let mut rubelet = Command::new(env!("CARGO"));
+        crate::run::run(rubelet.args(["build", "--quiet", "--release", "--package", "rubelet"]))?;
+        let mut cargo = again("probes");
+        let runtime = self.runtime.to_possible_value();
+        cargo.arg("--runtime").args(runtime.as_ref().map(PossibleValue::get_name));
+        for (flag, number) in [("--pods", self.pods), ("--rate", self.rate), ("--samples", self.samples)] {
+            cargo.args([flag, &number.to_string()]);
+        }
+        if let Some(limit) = self.begin_at_once {
+            cargo.args(["--begin-at-once", &limit.to_string()]);
+        }
         crate::run::run(cargo.args(self.check.then_some("--check")))
     }
 }

@@ -13,6 +13,10 @@ impl Verdict {
     pub(super) fn at_most(what: &str, is: f64, limit: f64) -> Self {
         Self { met: is <= limit, text: format!("{what}: {is:.2}, at most {limit}") }
     }
+
+    pub(super) fn at_least(what: &str, is: f64, limit: f64) -> Self {
+        Self { met: is >= limit, text: format!("{what}: {is:.2}, at least {limit}") }
+    }
 }
 
 /// Prints them; an error if one was missed and that matters.

@@ -7,6 +7,7 @@ mod hostile;
 mod lifecycle;
 mod node;
 mod once;
+mod probes;
 mod reasons;
 mod updates;
 mod upheaval;

@@ -11,16 +11,16 @@ use rubelet_testbed::wait;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Dropping it ends it; whoever made pods on it has removed them.
-pub(super) struct Embedded {
+pub(in super::super) struct Embedded {
     child: Child,
     folder: tempfile::TempDir,
 }
 
 impl Embedded {
     /// The machine's own root: always there.
-    pub(super) const IMAGE: &'static str = "host";
+    pub(in super::super) const IMAGE: &'static str = "host";
 
-    pub(super) fn start(rubelet: &Path) -> anyhow::Result<Self> {
+    pub(in super::super) fn start(rubelet: &Path) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("rbl").tempdir()?;
         let socket = folder.path().join("s");
         let child = Command::new(rubelet)
@@ -37,7 +37,7 @@ impl Embedded {
         Ok(runtime)
     }
 
-    pub(super) fn endpoint(&self) -> String {
+    pub(in super::super) fn endpoint(&self) -> String {
         format!("unix://{}", self.folder.path().join("s").display())
     }
 }

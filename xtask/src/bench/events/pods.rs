@@ -7,27 +7,31 @@ use rubelet_model::{ContainerId, SandboxId};
 
 /// A runtime, and an image that it has.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) name: &'static str,
+pub(in super::super) struct Node {
+    pub(in super::super) name: &'static str,
     endpoint: Endpoint,
     image: &'static str,
 }
 
 impl Node {
-    pub(super) fn new(name: &'static str, endpoint: &str, image: &'static str) -> Result<Self> {
+    pub(in super::super) fn new(name: &'static str, endpoint: &str, image: &'static str) -> Result<Self> {
         Ok(Self { name, endpoint: endpoint.parse()?, image })
     }
 
     /// A connection of its own.
-    pub(super) fn client(&self) -> RuntimeClient {
+    pub(in super::super) fn client(&self) -> RuntimeClient {
         RuntimeClient::new(self.endpoint.clone(), Options::default(), Metrics::default())
     }
 
-    pub(super) fn endpoint(&self) -> String {
+    pub(in super::super) fn image(&self) -> &'static str {
+        self.image
+    }
+
+    pub(in super::super) fn endpoint(&self) -> String {
         self.endpoint.to_string()
     }
 
-    pub(super) async fn run_pod(&self, client: &RuntimeClient, name: &str) -> Result<Pod> {
+    pub(in super::super) async fn run_pod(&self, client: &RuntimeClient, name: &str) -> Result<Pod> {
         let uid = format!("uid-{name}");
         let labels = [
             ("io.kubernetes.pod.uid", uid.as_str()),
@@ -56,7 +60,7 @@ impl Node {
     }
 }
 
-pub(super) struct Pod {
+pub(in super::super) struct Pod {
     config: v1::PodSandboxConfig,
     sandbox: SandboxId,
     image: &'static str,
@@ -64,7 +68,11 @@ pub(super) struct Pod {
 
 impl Pod {
     /// Starts a container that does nothing until it is killed.
-    pub(super) async fn start_sleeper(&self, client: &RuntimeClient, name: &str) -> Result<ContainerId> {
+    pub(in super::super) async fn start_sleeper(
+        &self,
+        client: &RuntimeClient,
+        name: &str,
+    ) -> Result<ContainerId> {
         let mut labels = self.config.labels.clone();
         labels.insert("io.kubernetes.container.name".to_owned(), name.to_owned());
         let config = v1::ContainerConfig {
@@ -86,7 +94,7 @@ impl Pod {
         Ok(id)
     }
 
-    pub(super) async fn remove(self, client: &RuntimeClient) -> Result<()> {
+    pub(in super::super) async fn remove(self, client: &RuntimeClient) -> Result<()> {
         client.stop_pod_sandbox(&self.sandbox).await?;
         client.remove_pod_sandbox(&self.sandbox).await?;
         Ok(())

@@ -319,3 +319,22 @@ async fn a_verdict_is_told_although_the_pod_is_busy_with_something_else() {
     stage.runtime.exec_answers("ready", 0, "");
     stage.until("web is ready", |all| is_web_ready(&all[0])).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_new_definition_of_a_probe_counts_at_once_and_restarts_nothing() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.runtime.exec_answers("worse", 1, "");
+    let asks = |command: &str| probed(|web| web.readiness_probe = Some(probe(command)));
+    stage.send(Operation::Add, &[asks("ready")]).await;
+    stage.until_ready(true).await;
+    stage.send(Operation::Update, &[asks("worse")]).await;
+    stage.until_ready(false).await;
+    assert!(!stage.commands().is_empty());
+    stage.send(Operation::Update, &[probed(|_| {})]).await;
+    stage.until_ready(true).await;
+    stage.commands();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(stage.commands().is_empty(), "it has no probe any more");
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+}

@@ -1,0 +1,117 @@
+//! Probes, hooks and stop signals of real containers. What a container sees in `/state` is a folder of the test.
+
+use std::fs;
+
+use rubelet_testbed::{BUSYBOX, Flavor, require};
+use serde_json::Value;
+
+use crate::node::{NODE, Node, restarts, text};
+
+/// A pod whose only container has this command and these fields.
+fn pod(node: &Node, image: &str, command: &str, fields: &str) -> String {
+    let state = node.path("state");
+    fs::create_dir_all(&state).expect("a folder");
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  os: {{name: linux}}\n  \
+         terminationGracePeriodSeconds: 20\n  containers:\n  - name: c\n    image: {image}\n    \
+         imagePullPolicy: IfNotPresent\n    command: {command}\n    {fields}\n    \
+         volumeMounts: [{{name: state, mountPath: /state}}]\n  \
+         volumes: [{{name: state, hostPath: {{path: {}}}}}]\n",
+        state.display()
+    )
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// Makes the container ready and unready, and breaks it, by files that its probes look for.
+fn is_probed(mut node: Node, manifest: &str) {
+    let file = |name: &str| node.path("state").join(name);
+    let (alive, ready) = (file("alive"), file("ready"));
+    fs::write(&alive, "").expect("writable");
+    node.write("web.yaml", manifest);
+    let running = node.until_phase("web", "Running");
+    assert!(!is_ready(&running), "{running:#?}");
+    fs::write(&ready, "").expect("writable");
+    node.until_pod("web", "ready", is_ready);
+    fs::remove_file(&ready).expect("it was there");
+    node.until_pod("web", "unready", |pod| !is_ready(pod) && restarts(pod) == 0);
+    fs::write(&ready, "").expect("writable");
+    node.until_pod("web", "ready again", is_ready);
+
+    node.end_agent("-KILL");
+    node.start_agent();
+    // It does not have to become ready: it is.
+    let adopted = node.until_phase("web", "Running");
+    assert!(is_ready(&adopted) && restarts(&adopted) == 0, "{adopted:#?}");
+
+    fs::remove_file(&alive).expect("it was there");
+    node.until_pod("web", "restarted", |pod| restarts(pod) >= 1);
+    fs::write(&alive, "").expect("writable");
+    node.until_pod("web", "ready after all", is_ready);
+    let (_, told, _) = text(&node.ask(&["describe", &format!("web-{NODE}")]));
+    for wanted in ["Liveness probe failed", "failed liveness probe, will be restarted"] {
+        assert!(told.contains(wanted), "{wanted}\n{told}");
+    }
+    node.remove("web.yaml");
+    node.until_gone("web");
+}
+
+/// The probes that look for files; every second, and believed at once.
+fn by_files(liveness: &str, readiness: &str) -> String {
+    format!(
+        "livenessProbe: {{{liveness}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}\n    \
+         readinessProbe: {{{readiness}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}"
+    )
+}
+
+#[test]
+fn containers_of_the_embedded_runtime_are_probed() {
+    let Some(node) = Node::start() else { return };
+    let looks_for = |name: &str| format!("exec: {{command: [test, -f, /state/{name}]}}");
+    let command = format!("[sleep, \"{}\"]", node.seconds(1));
+    let manifest = pod(&node, "host", &command, &by_files(&looks_for("alive"), &looks_for("ready")));
+    is_probed(node, &manifest);
+}
+
+#[test]
+fn containers_of_containerd_2_are_probed_over_their_network() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let Some(node) = Node::start_on(containerd.endpoint()) else { return };
+    let fields = by_files("exec: {command: [test, -f, /state/alive]}", "httpGet: {port: web, path: /ready}");
+    let fields = format!("{fields}\n    ports: [{{name: web, containerPort: 8080}}]");
+    let command = "[httpd, -f, -p, '8080', -h, /state]";
+    let manifest = pod(&node, BUSYBOX, command, &fields);
+    is_probed(node, &manifest);
+}
+
+/// Starts a container that notes what happens to it, and ends it.
+fn is_ended_politely(node: &Node, image: &str) {
+    let command = "[sh, -c, 'trap \"echo signal >> /state/log; exit 0\" USR1; trap \"\" TERM; \
+                   while :; do sleep 0.1; done']";
+    let says = |word: &str| format!("{{exec: {{command: [sh, -c, 'echo {word} >> /state/log']}}}}");
+    let fields =
+        format!("lifecycle: {{stopSignal: SIGUSR1, postStart: {}, preStop: {}}}", says("begin"), says("end"));
+    node.write("web.yaml", &pod(node, image, command, &fields));
+    node.until_phase("web", "Running");
+    let log = || fs::read_to_string(node.path("state").join("log")).unwrap_or_default();
+    node.until("its first hook", || log() == "begin\n");
+    node.remove("web.yaml");
+    node.until_gone("web");
+    assert_eq!(log(), "begin\nend\nsignal\n");
+}
+
+#[test]
+fn hooks_and_stop_signals_reach_containers_of_the_embedded_runtime() {
+    let Some(node) = Node::start() else { return };
+    is_ended_politely(&node, "host");
+}
+
+#[test]
+fn hooks_and_stop_signals_reach_containers_of_containerd_2() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let Some(node) = Node::start_on(containerd.endpoint()) else { return };
+    is_ended_politely(&node, BUSYBOX);
+}
