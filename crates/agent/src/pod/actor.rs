@@ -117,15 +117,16 @@ impl<R: Runtime + ImageStore> Actor<R> {
         loop {
             let mail = self.mailbox.take();
             self.read(mail);
+            // On the heap, so that an actor that waits, as nearly all do, is small.
             let next = match self.lifecycle.clone() {
                 Lifecycle::Pending { .. } => {
                     self.publish(&PodStatus::unknown_to_runtime(self.uid.clone()), true, false);
                     Next::Idle(None)
                 }
-                Lifecycle::Syncing { pod } => self.sync(&pod).await,
-                Lifecycle::Terminating { pod, ending } => self.terminate(&pod, ending).await,
+                Lifecycle::Syncing { pod } => Box::pin(self.sync(&pod)).await,
+                Lifecycle::Terminating { pod, ending } => Box::pin(self.terminate(&pod, ending)).await,
                 Lifecycle::Terminated { forget: false, .. } => Next::Idle(None),
-                Lifecycle::Terminated { pod, forget: true } => self.forget(&pod).await,
+                Lifecycle::Terminated { pod, forget: true } => Box::pin(self.forget(&pod)).await,
             };
             match next {
                 Next::Again => {}
@@ -336,13 +337,14 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// Nothing is there of a pod that an earlier agent had. What that one asked for just before it was killed may come yet,
-    /// and once the pod is forgotten nobody would know whose it is.
+    /// Nothing is there of the pod. But what an earlier agent asked for just before it was killed, or what we asked for and
+    /// got no answer to, may come yet, and once the pod is forgotten nobody would know whose it is.
     fn may_come_yet(&self, status: &PodStatus) -> Option<Stamp> {
-        let was_ours = self.synced_since.is_some();
         let is_there = !status.sandboxes.is_empty() || !status.containers.is_empty();
-        let until = Stamp::ZERO.plus(LATE_COMERS);
-        (!was_ours && !is_there && self.tools.clock.stamp() < until).then_some(until)
+        let was_anothers = self.synced_since.is_none();
+        let asked = was_anothers.then_some(Stamp::ZERO).max(self.memory.unanswered());
+        let until = asked?.plus(LATE_COMERS);
+        (!is_there && self.tools.clock.stamp() < until).then_some(until)
     }
 
     /// A status that was read after the last action. An order to end is not kept waiting.
@@ -470,7 +472,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
 /// How long to wait before a pod that would not end is ended again.
 const KILL_RETRY: Duration = Duration::from_secs(2);
 
-/// How long after the start of an agent something may appear that an earlier one asked for.
+/// How long after it was asked for without an answer something may appear.
 const LATE_COMERS: Duration = Duration::from_secs(5);
 
 /// Whether anything of a pod might still run.

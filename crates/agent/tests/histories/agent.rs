@@ -27,8 +27,8 @@ impl Running {
         let client = || {
             let mut options = Options::default();
             // Who waits for a call that hangs should not wait long here.
-            options.call_timeout = Duration::from_millis(700);
-            options.inspect_timeout = Duration::from_millis(500);
+            options.call_timeout = Duration::from_millis(1500);
+            options.inspect_timeout = Duration::from_millis(1000);
             RuntimeClient::new(endpoint.clone(), options, rubelet_cri::Metrics::default())
         };
         let mut pleg = Pleg::new(CriObserver::new(client()), Config::default(), Metrics::default());

@@ -181,6 +181,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             }
             Err((reason, what, error)) => {
                 self.tools.metrics.pod_failed();
+                let now = self.now();
+                self.memory.making_failed(&error, now);
                 self.journal.warning(None, reason, format!("{what}: {error}"));
                 self.failed(outcome, &error);
             }
