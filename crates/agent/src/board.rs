@@ -2,7 +2,7 @@
 //!
 //! Each actor writes the entry of its own pod, newest wins; readers take snapshots, or wait for the next change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
@@ -93,6 +93,13 @@ impl Board {
     #[must_use]
     pub fn get(&self, pod: &PodUid) -> Option<Arc<PodView>> {
         self.0.views.read().get(pod).cloned()
+    }
+
+    /// Pods of which nothing runs any more.
+    pub(crate) fn over(&self) -> BTreeSet<PodUid> {
+        let views = self.0.views.read();
+        let over = views.iter().filter(|(_, view)| view.stage == Stage::Terminated);
+        over.map(|(uid, _)| uid.clone()).collect()
     }
 
     /// Follows changes: the value is a number that grows with each.

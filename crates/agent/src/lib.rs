@@ -1,7 +1,9 @@
 //! The node agent: it keeps the pods of its sources running. Decisions are plain functions over values; the async code
 //! around them owns sockets, timers and tasks.
 
+pub mod admission;
 pub mod board;
+pub mod cgroup;
 pub mod downward;
 pub mod environment;
 mod fnv;

@@ -21,6 +21,11 @@ struct FailureLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StaticLabel {
     r#static: &'static str,
 }
@@ -33,6 +38,7 @@ pub struct Metrics {
     started_containers: Family<KindLabel, Counter>,
     failed_containers: Family<FailureLabel, Counter>,
     desired_pods: Family<StaticLabel, Gauge>,
+    refused_pods: Family<ReasonLabel, Counter>,
     orphans: Counter,
     lost_actors: Counter,
     pub(crate) probes: ProbeMetrics,
@@ -68,6 +74,11 @@ impl Metrics {
             self.desired_pods.clone(),
         );
         registry.register(
+            "kubelet_admission_rejections",
+            "Cumulative number of pods that the node did not take",
+            self.refused_pods.clone(),
+        );
+        registry.register(
             "kubelet_orphaned_runtime_pods",
             "Cumulative number of pods that were found in the runtime although nobody wants them",
             self.orphans.clone(),
@@ -100,6 +111,10 @@ impl Metrics {
         gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
+    pub(crate) fn pod_refused(&self, reason: &'static str) {
+        self.refused_pods.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
     pub(crate) fn orphan(&self) {
         self.orphans.inc();
     }
@@ -120,6 +135,7 @@ mod tests {
         metrics.container_started(ContainerKind::Init);
         metrics.container_failed(ContainerKind::Regular, "ErrImagePull");
         metrics.desired_pods(3);
+        metrics.pod_refused("OutOfcpu");
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
@@ -127,6 +143,7 @@ mod tests {
             "kubelet_started_containers_errors_total{container_type=\"container\",code=\"ErrImagePull\"} 1",
             "kubelet_desired_pods{static=\"true\"} 3",
             "kubelet_started_pods_total 0",
+            "kubelet_admission_rejections_total{reason=\"OutOfcpu\"} 1",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }

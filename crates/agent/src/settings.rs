@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::admission;
 use crate::downward::NodeFacts;
-use crate::pod::{Growth, NodeDns, PodNetwork};
+use crate::pod::{Growth, Machine, NodeDns, PodNetwork, SecuritySettings};
 pub use crate::probe::ProbeLimits;
 use crate::volumes::DataDirectory;
 
@@ -27,8 +28,12 @@ pub struct Settings {
     pub host_hosts: String,
     /// What this node tells its pods.
     pub node: NodeFacts,
-    /// Whether the machine has one hierarchy of control groups, the second version.
-    pub unified_cgroups: bool,
+    /// What this node takes.
+    pub admission: admission::Node,
+    /// What the limits of containers depend on.
+    pub machine: Machine,
+    /// What the node adds to what pods ask for of security.
+    pub security: SecuritySettings,
     /// How long a crashing container, or an image that cannot be had, waits.
     pub backoff: Growth,
     /// How often a pod is looked at although nothing happened to it.
@@ -47,17 +52,22 @@ impl Settings {
     /// The defaults, for a node of this name that keeps everything below `data`.
     #[must_use]
     pub fn new(node_name: impl Into<String>, data: impl Into<PathBuf>) -> Self {
-        let data = data.into();
+        let (node_name, data) = (node_name.into(), data.into());
         Self {
-            node_name: node_name.into(),
+            admission: admission::Node::named(&node_name),
+            node_name,
             logs: PathBuf::from("/var/log/pods"),
-            data: DataDirectory::new(data),
             runtime_name: "cri".to_owned(),
+            data: DataDirectory::new(&data),
             network: PodNetwork::Addressed,
             dns: NodeDns::default(),
             host_hosts: String::new(),
             node: NodeFacts::default(),
-            unified_cgroups: true,
+            machine: Machine::default(),
+            security: SecuritySettings {
+                seccomp_folder: data.join("seccomp"),
+                ..SecuritySettings::default()
+            },
             backoff: Growth::default(),
             resync: Duration::from_secs(60),
             retry: Duration::from_secs(10),

@@ -36,6 +36,11 @@ pub(super) fn ignored(pod: &Node<'_>) -> Vec<(u32, Issue)> {
         for (index, volume) in items(spec.get("volumes")).iter().enumerate() {
             note_size_limit(volume, &format!("spec.volumes[{index}]"), &mut found);
         }
+        for list in ["initContainers", "containers"] {
+            for (index, container) in items(spec.get(list)).iter().enumerate() {
+                note_devices(container, &format!("spec.{list}[{index}]"), &mut found);
+            }
+        }
     }
     found
 }
@@ -62,6 +67,18 @@ fn note(node: &Node<'_>, path: &str, of: &Type, found: &mut Vec<(u32, Issue)>) {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+fn note_devices(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
+    let Some(resources) = container.get("resources") else { return };
+    for list in ["limits", "requests"] {
+        let Some(Value::Map(amounts)) = resources.get(list).map(|node| &node.value) else { continue };
+        for (name, amount) in amounts.iter().filter(|(name, _)| name.contains('/')) {
+            let path = format!("{path}.resources.{list}[{name}]");
+            let what = "there are no device plugins, so the container gets no such device";
+            found.push((amount.line, Issue::IgnoredField { path, what }));
         }
     }
 }

@@ -11,4 +11,5 @@ mod task;
 mod tests;
 
 pub use pulse::{Pulse, Unresponsive};
+pub use route::Outlook;
 pub use task::{Agent, AgentHandle, AgentParts, PodSelector};

@@ -1,13 +1,14 @@
 //! What goes to whom: which pods have an actor, in which order those of one name take their turn, and who is no longer
 //! wanted. A plain value; the task around it does what it says.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::{PodRef, PodUid};
 
+use crate::admission::{Node, Refusal};
 use crate::manifest::{Objects, Problem};
 use crate::merge::{Delta, Operation, SourcesReady};
 use crate::pod::{End, Mail, Wish, full_name, orphan, pod_ref};
@@ -22,8 +23,8 @@ const RESPAWN_AFTER: Duration = Duration::from_secs(1);
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
-    /// Make an actor for a pod.
-    Spawn { pod: Arc<Pod>, objects: Arc<Objects>, after: Duration },
+    /// Make an actor for a pod, which this node may refuse.
+    Spawn { pod: Arc<Pod>, objects: Arc<Objects>, after: Duration, refusal: Option<Refusal> },
     /// Put something into the mailbox of a pod.
     Post { uid: PodUid, mail: Mail },
     /// Say what is wrong with a source.
@@ -40,6 +41,10 @@ struct Record {
     is_wanted: bool,
     /// Whether it was told to go for good.
     is_leaving: bool,
+    /// Why this node does not take it.
+    refusal: Option<Refusal>,
+    /// How many came before it: who came first is asked first.
+    number: u64,
     /// What is wanted of it after it has gone.
     again: Option<(Arc<Pod>, SourceId)>,
 }
@@ -54,18 +59,26 @@ pub(super) struct Routes {
     sources: SourcesReady,
     /// Pods of ours in the runtime or on disk, as of the last survey.
     surveyed: BTreeMap<PodUid, PodRef>,
+    /// What this node takes.
+    node: Node,
+    /// Pods of which nothing runs any more: they take no room.
+    over: BTreeSet<PodUid>,
     wishes: u64,
+    arrivals: u64,
 }
 
 impl Routes {
-    pub(super) fn new(sources: impl IntoIterator<Item = SourceId>) -> Self {
+    pub(super) fn new(sources: impl IntoIterator<Item = SourceId>, node: Node) -> Self {
         Self {
             records: BTreeMap::new(),
             names: BTreeMap::new(),
             objects: BTreeMap::new(),
             sources: SourcesReady::new(sources),
             surveyed: BTreeMap::new(),
+            node,
+            over: BTreeSet::new(),
             wishes: 0,
+            arrivals: 0,
         }
     }
 
@@ -96,7 +109,10 @@ impl Routes {
     }
 
     fn pods_changed(&mut self, delta: &Delta, commands: &mut Vec<Command>) {
-        for pod in &delta.pods {
+        let mut pods: Vec<&Arc<Pod>> = delta.pods.iter().collect();
+        // Those that were here before the agent was keep their room.
+        pods.sort_by_key(|pod| !self.surveyed.contains_key(&pod_ref(pod).uid));
+        for pod in pods {
             match delta.operation {
                 Operation::Add => self.add(pod, &delta.source, commands),
                 Operation::Update | Operation::Delete => self.update(pod, commands),
@@ -118,7 +134,7 @@ impl Routes {
                 record.pod = pod.clone();
                 record.source = Some(source.clone());
                 record.is_wanted = true;
-                self.wish(&found.uid, commands);
+                self.changed(&found.uid, commands);
             }
             return;
         }
@@ -143,13 +159,25 @@ impl Routes {
         let name = full_name(&pod);
         let objects =
             source.as_ref().and_then(|source| self.objects.get(source)).cloned().unwrap_or_default();
+        // An orphan is here already, and only to be ended.
+        let refusal = source.as_ref().and_then(|_| self.refusal(&pod));
         let queue = self.names.entry(name.clone()).or_default();
         queue.push_back(uid.clone());
         let is_first = queue.len() == 1;
         let is_wanted = source.is_some();
-        let record = Record { pod: pod.clone(), name, source, is_wanted, is_leaving: false, again: None };
+        self.arrivals += 1;
+        let record = Record {
+            pod: pod.clone(),
+            name,
+            source,
+            is_wanted,
+            is_leaving: false,
+            refusal: refusal.clone(),
+            number: self.arrivals,
+            again: None,
+        };
         self.records.insert(uid.clone(), record);
-        commands.push(Command::Spawn { pod, objects, after: Duration::ZERO });
+        commands.push(Command::Spawn { pod, objects, after: Duration::ZERO, refusal });
         if is_first {
             commands.push(Command::Post { uid, mail: Mail::may_start() });
         }
@@ -162,9 +190,15 @@ impl Routes {
             Some((again, _)) => *again = pod.clone(),
             None => {
                 record.pod = pod.clone();
-                self.wish(&uid, commands);
+                self.changed(&uid, commands);
             }
         }
+    }
+
+    /// A pod should be different: its actor is told, unless it was refused. Then it may fit now.
+    fn changed(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
+        let was_refused = self.records.get(uid).is_some_and(|record| record.refusal.is_some());
+        if was_refused { self.ask_again(uid, commands) } else { self.wish(uid, commands) }
     }
 
     fn remove(&mut self, pod: &Pod) {
@@ -255,6 +289,7 @@ impl Routes {
         if let Some((pod, source)) = record.again {
             self.admit(pod, Some(source), &mut commands);
         }
+        commands.extend(self.reconsider());
         commands
     }
 
@@ -266,6 +301,7 @@ impl Routes {
             pod: record.pod.clone(),
             objects: objects.unwrap_or_default(),
             after: RESPAWN_AFTER,
+            refusal: record.refusal.clone(),
         });
         if self.names.get(&record.name).and_then(VecDeque::front) == Some(uid) {
             commands.push(Command::Post { uid: uid.clone(), mail: Mail::may_start() });
@@ -287,5 +323,8 @@ impl Routes {
     }
 }
 
+mod room;
 #[cfg(test)]
 mod tests;
+
+pub use room::Outlook;

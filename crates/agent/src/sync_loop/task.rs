@@ -12,9 +12,10 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::pulse::Pulse;
-use super::route::{Command, Routes};
+use super::route::{Command, Outlook, Routes};
 use super::survey::survey;
 use crate::board::Board;
+use crate::cgroup::PodGroups;
 use crate::image::Puller;
 use crate::manifest::Problem;
 use crate::metrics::Metrics;
@@ -46,6 +47,8 @@ pub struct AgentParts<R> {
     pub metrics: Metrics,
     /// Which sources there are: nothing is ended before each was heard.
     pub sources: Vec<SourceId>,
+    /// The control groups of pods; nothing where pods are where the runtime puts them.
+    pub groups: Option<PodGroups>,
 }
 
 /// Which pods.
@@ -71,6 +74,7 @@ pub struct AgentHandle {
     pulse: Pulse,
     problems: watch::Receiver<BTreeMap<SourceId, Vec<Problem>>>,
     ready: watch::Receiver<bool>,
+    outlook: watch::Receiver<Outlook>,
     orders: mpsc::UnboundedSender<Order>,
 }
 
@@ -97,6 +101,12 @@ impl AgentHandle {
     #[must_use]
     pub fn ready(&self) -> watch::Receiver<bool> {
         self.ready.clone()
+    }
+
+    /// How far the pods of the sources have come.
+    #[must_use]
+    pub fn outlook(&self) -> watch::Receiver<Outlook> {
+        self.outlook.clone()
     }
 
     /// Ends pods, whether they are wanted or not. They stay ended until their manifest changes or the agent restarts.
@@ -137,6 +147,7 @@ pub struct Agent<R> {
     pulse: Pulse,
     problems: watch::Sender<BTreeMap<SourceId, Vec<Problem>>>,
     ready: watch::Sender<bool>,
+    outlook: watch::Sender<Outlook>,
     routes: Routes,
     mailboxes: HashMap<PodUid, Arc<Mailbox>>,
     actors: JoinSet<()>,
@@ -149,13 +160,15 @@ impl<R: Runtime + ImageStore> Agent<R> {
     /// An agent that does not run yet.
     #[must_use]
     pub fn new(parts: AgentParts<R>) -> (Self, AgentHandle) {
-        let AgentParts { runtime, prober, pleg, settings, updates, metrics, sources } = parts;
+        let AgentParts { runtime, prober, pleg, settings, updates, metrics, sources, groups } = parts;
         let clock = pleg.clock().clone();
         let (order_sender, orders) = mpsc::unbounded_channel();
         let (problems, problems_seen) = watch::channel(BTreeMap::new());
         let (ready, ready_seen) = watch::channel(false);
+        let (outlook, outlook_seen) = watch::channel(Outlook::default());
         let board = Board::default();
         let pulse = Pulse::new(clock.clone());
+        let routes = Routes::new(sources, settings.admission.clone());
         let http = PodHttp::default();
         let gate = Gate::new(settings.exec_probes, metrics.probes.clone());
         let prober = Prober {
@@ -169,6 +182,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
             puller: Puller::new(runtime.clone(), settings.parallel_pulls),
             runtime,
             volumes: Volumes::new(settings.data.clone()),
+            groups,
             settings: Arc::new(settings),
             clock,
             metrics,
@@ -178,6 +192,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
             pulse: pulse.clone(),
             problems: problems_seen,
             ready: ready_seen,
+            outlook: outlook_seen,
             orders: order_sender,
         };
         let agent = Self {
@@ -189,7 +204,8 @@ impl<R: Runtime + ImageStore> Agent<R> {
             pulse,
             problems,
             ready,
-            routes: Routes::new(sources),
+            outlook,
+            routes,
             mailboxes: HashMap::new(),
             actors: JoinSet::new(),
             actor_ids: HashMap::new(),
@@ -225,7 +241,10 @@ impl<R: Runtime + ImageStore> Agent<R> {
                     Some(update) => self.update(update),
                     None => sources_are_there = false,
                 },
-                _ = housekeeping.tick() => if has_listed { self.survey() },
+                _ = housekeeping.tick() => if has_listed {
+                    self.survey();
+                    self.reconsider();
+                },
             }
             self.pulse.beat();
         }
@@ -233,12 +252,20 @@ impl<R: Runtime + ImageStore> Agent<R> {
     }
 
     fn update(&mut self, update: SourceUpdate) {
+        self.routes.are_over(self.board.over());
         let commands = self.routes.source(update);
         self.carry_out(commands);
         self.tools.metrics.desired_pods(self.routes.wanted());
         if self.routes.sources_ready() {
             self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
         }
+    }
+
+    /// Asks those again that were refused: a pod that has ended has made room.
+    fn reconsider(&mut self) {
+        self.routes.are_over(self.board.over());
+        let commands = self.routes.reconsider();
+        self.carry_out(commands);
     }
 
     fn order(&self, order: &Order) {
@@ -293,6 +320,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         };
         let Some(uid) = self.actor_ids.remove(&id) else { return };
         self.mailboxes.remove(&uid);
+        self.routes.are_over(self.board.over());
         let commands = self.routes.ended(&uid, was_lost);
         self.carry_out(commands);
     }
@@ -300,8 +328,15 @@ impl<R: Runtime + ImageStore> Agent<R> {
     fn carry_out(&mut self, commands: Vec<Command>) {
         for command in commands {
             match command {
-                Command::Spawn { pod, objects, after } => {
+                Command::Spawn { pod, objects, after, refusal } => {
                     let mailbox = Arc::new(Mailbox::default());
+                    if let Some(refusal) = refusal {
+                        // Before the actor lives, so that nobody ever sees the pod wait.
+                        self.tools.metrics.pod_refused(refusal.reason());
+                        let rejection =
+                            Rejection { reason: refusal.reason().into(), message: refusal.to_string() };
+                        mailbox.post(Mail::rejection(rejection));
+                    }
                     let uid = crate::pod::pod_ref(&pod).uid;
                     let actor = Actor::new(ActorParts {
                         tools: self.tools.clone(),
@@ -326,6 +361,8 @@ impl<R: Runtime + ImageStore> Agent<R> {
                 Command::Tell { source, problems } => self.tell(source, problems),
             }
         }
+        let outlook = self.routes.outlook();
+        self.outlook.send_if_modified(|known| std::mem::replace(known, outlook) != outlook);
     }
 
     fn tell(&self, source: SourceId, problems: Vec<Problem>) {

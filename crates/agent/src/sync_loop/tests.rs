@@ -38,10 +38,15 @@ fn source() -> SourceId {
 
 impl Scene {
     fn start(runtime: FakeRuntime, folder: &Path) -> Self {
+        Self::start_with(runtime, folder, |_| {})
+    }
+
+    fn start_with(runtime: FakeRuntime, folder: &Path, change: impl FnOnce(&mut Settings)) -> Self {
         let mut pleg = Pleg::new(runtime.clone(), Config::default(), Metrics::default());
         let mut settings = Settings::new("node", folder);
         settings.logs = folder.join("logs");
         settings.network = PodNetwork::LoopbackOnly;
+        change(&mut settings);
         let (updates, received) = mpsc::channel(8);
         let (agent, handle) = Agent::new(AgentParts {
             runtime: Arc::new(runtime.clone()),
@@ -51,6 +56,7 @@ impl Scene {
             updates: received,
             metrics: crate::metrics::Metrics::default(),
             sources: vec![source()],
+            groups: None,
         });
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(agent.run(async {
@@ -494,4 +500,35 @@ async fn a_pod_that_is_refused_has_failed_and_says_why() {
             && one.message == "Node didn't have enough resource: cpu"
     }));
     assert!(runtime.running().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_room_costs_nothing_and_runs_as_soon_as_there_is_some() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start_with(runtime.clone(), folder.path(), |settings| settings.admission.max_pods = 1);
+    let named = |name: &str| {
+        let mut pod = testkit::pod("Never", &[], &[name]);
+        (pod.metadata.name, pod.metadata.uid) = (Some(name.to_owned()), Some(format!("uid-{name}")));
+        Arc::new(pod)
+    };
+    scene.send(Operation::Add, &[named("first")]).await;
+    scene.until_running(&["first-0"]).await;
+    runtime.take_calls();
+    scene.send(Operation::Add, &[named("second")]).await;
+    scene.until("refusal", |all| all.len() == 2 && all[1].stage == Stage::Terminated).await;
+    let refused = scene.handle.board().all()[1].status.clone();
+    assert_eq!(refused.reason.as_deref(), Some("OutOfpods"));
+    assert_eq!(
+        refused.message.as_deref(),
+        Some("Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: 1, capacity: 1")
+    );
+    assert_eq!(runtime.take_calls(), Vec::<String>::new());
+    assert!(!folder.path().join("pods/uid-second").exists());
+    assert_eq!(scene.handle.outlook().borrow().waiting_for_room, 1);
+
+    runtime.exit("first", 0);
+    scene.until_running(&["second-0"]).await;
+    assert_eq!(scene.handle.outlook().borrow().waiting_for_room, 0);
+    scene.until("a new life", |all| all[1].status.phase.as_deref() == Some("Running")).await;
 }

@@ -43,6 +43,7 @@ impl Running {
             updates,
             metrics: rubelet_agent::metrics::Metrics::default(),
             sources: vec![source.id()],
+            groups: None,
         });
         let mut tasks = JoinSet::new();
         let sets = inbox.sender(source.id());

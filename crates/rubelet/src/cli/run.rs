@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 use super::fail;
 use crate::exit::Failure;
 use crate::place::Place;
-use crate::run::{Ended, FileConfig, Plan, RunError, run as run_plan};
+use crate::run::{Ended, FileConfig, NodeConfig, Plan, RunError, run as run_plan};
 
 /// The arguments of `rubelet run`.
 #[derive(Debug, clap::Args)]
@@ -49,6 +49,12 @@ pub(super) struct Args {
     /// What the node is called; it is part of every pod's name [default: the host's name]
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
+    /// Labels of the node, by which pods may select it; beside `kubernetes.io/hostname`, `os` and `arch`
+    #[arg(long, value_name = "KEY=VALUE,…", value_delimiter = ',', value_parser = label)]
+    node_labels: Vec<(String, String)>,
+    /// How many pods the node takes [default: 110]
+    #[arg(long, value_name = "NUMBER")]
+    max_pods: Option<usize>,
     /// Where the CNI configuration for the embedded runtime is; without it, pods off the host's network have loopback only
     #[arg(long, value_name = "DIR", conflicts_with = "runtime_endpoint")]
     cni_conf_dir: Option<PathBuf>,
@@ -64,6 +70,13 @@ pub(super) struct Args {
     /// Run the pods to their end, show their logs, take them down, and end with their result
     #[arg(long)]
     once: bool,
+}
+
+fn label(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("a label is KEY=VALUE"),
+    }
 }
 
 /// An address, or none.
@@ -130,6 +143,8 @@ impl Args {
                 self.pod_logs_dir.clone().or(file.pod_logs).unwrap_or_else(|| "/var/log/pods".into()),
             ),
             node_name: self.node_name.clone(),
+            node_labels: self.node_labels.clone(),
+            node: NodeConfig { max_pods: self.max_pods.or(file.node.max_pods), ..file.node },
             listen: self.listen.map_or_else(|| file.listen.or(Some(usual)), |listen| listen.0),
             cni_conf_dir: self.cni_conf_dir.clone(),
             parallel_pulls: self.parallel_pulls.or(file.parallel_pulls).unwrap_or(1),

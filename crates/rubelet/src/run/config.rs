@@ -1,6 +1,8 @@
 //! `--config`: the fields of a `KubeletConfiguration` that we honour. The others are named, so that nobody believes in
 //! them.
 
+mod node;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use jiff::SignedDuration;
 use rubelet_cri::{Endpoint, EndpointError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+pub(crate) use node::{GroupConfig, NodeConfig};
 
 /// What a configuration file says; nothing where it says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +31,7 @@ pub(crate) struct FileConfig {
     pub(crate) resolv_conf: Option<PathBuf>,
     pub(crate) cluster_dns: Vec<IpAddr>,
     pub(crate) cluster_domain: Option<String>,
+    pub(crate) node: NodeConfig,
     /// Fields that mean nothing to us.
     pub(crate) ignored: Vec<String>,
 }
@@ -69,7 +74,9 @@ impl FileConfig {
         let port = fields.take::<u16>("readOnlyPort")?.filter(|port| *port != 0);
         let serial = fields.take::<bool>("serializeImagePulls")?;
         let at_once = fields.take::<usize>("maxParallelImagePulls")?;
+        let mut ignored = Vec::new();
         let config = Self {
+            node: NodeConfig::take(&mut fields, &mut ignored)?,
             static_pod_path: fields.take("staticPodPath")?,
             static_pod_url: fields.take("staticPodURL")?,
             pod_logs: fields.take("podLogsDir")?,
@@ -91,7 +98,8 @@ impl FileConfig {
             cluster_domain: fields.take("clusterDomain")?,
             ignored: Vec::new(),
         };
-        Ok(Self { ignored: fields.0.into_keys().collect(), ..config })
+        ignored.extend(fields.0.into_keys());
+        Ok(Self { ignored, ..config })
     }
 
     /// As many as anybody would want at once.
@@ -137,6 +145,9 @@ fn wrong(field: &'static str, why: &dyn std::fmt::Display) -> ConfigError {
 
 #[cfg(test)]
 mod tests {
+    use rubelet_agent::resource::Quantity;
+
+    use super::node::{KeptFree, Threshold};
     use super::*;
 
     #[test]
@@ -144,6 +155,10 @@ mod tests {
         let config = FileConfig::read(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: /etc/pods\n\
              syncFrequency: 1m30s\nmaxParallelImagePulls: 4\nreadOnlyPort: 10255\nmaxPods: 50\n\
+             imageGCHighThresholdPercent: 85\nsystemReserved: {cpu: 500m, memory: 1Gi, pid: '100'}\n\
+             kubeReserved: {cpu: 250m}\nevictionHard: {memory.available: 5%, imagefs.available: 15%}\n\
+             allowedUnsafeSysctls: ['net.core.*']\nseccompDefault: true\n\
+             cgroupDriver: systemd\ncgroupRoot: /mine\npodPidsLimit: 100\n\
              crashLoopBackOff:\n  maxContainerRestartPeriod: 60s\nclusterDNS: [10.96.0.10]\n\
              clusterDomain: cluster.local\nresolvConf: \"\"\n",
         )
@@ -157,7 +172,27 @@ mod tests {
             resolv_conf: Some("".into()),
             cluster_dns: vec!["10.96.0.10".parse().unwrap()],
             cluster_domain: Some("cluster.local".to_owned()),
-            ignored: vec!["maxPods".to_owned()],
+            node: NodeConfig {
+                max_pods: Some(50),
+                reserved: [
+                    ("cpu".to_owned(), Quantity::from_millis(750)),
+                    ("memory".to_owned(), Quantity::from_units(1 << 30)),
+                ]
+                .into(),
+                kept_free: KeptFree { memory: Threshold::Percent(5), disk: Threshold::Percent(0) },
+                unsafe_sysctls: vec!["net.core.*".parse().unwrap()],
+                seccomp_default: true,
+                groups: GroupConfig {
+                    driver: Some(rubelet_agent::cgroup::Driver::Systemd),
+                    root: Some("/mine".to_owned()),
+                    pids_limit: Some(100),
+                    ..GroupConfig::default()
+                },
+                ..NodeConfig::default()
+            },
+            ignored: ["systemReserved.pid", "evictionHard.imagefs.available", "imageGCHighThresholdPercent"]
+                .map(str::to_owned)
+                .into(),
             ..FileConfig::default()
         };
         assert_eq!(config, wanted);
@@ -170,6 +205,10 @@ mod tests {
             ("kind: KubeletConfiguration\nmaxParallelImagePulls: many", "maxParallelImagePulls: "),
             ("kind: KubeletConfiguration\nclusterDNS: [here]", "clusterDNS: "),
             ("kind: KubeletConfiguration\nsyncFrequency: soon", "syncFrequency: "),
+            ("kind: KubeletConfiguration\nallowedUnsafeSysctls: [vm.*]", "allowedUnsafeSysctls: "),
+            ("kind: KubeletConfiguration\nevictionHard: {memory.available: 101%}", "evictionHard: "),
+            ("kind: KubeletConfiguration\ncgroupDriver: mine", "cgroupDriver: \"mine\" is not"),
+            ("kind: KubeletConfiguration\nkubeReserved: {cpu: much}", "kubeReserved: "),
             ("kind: KubeletConfiguration\ncontainerRuntimeEndpoint: tcp://x", "containerRuntimeEndpoint: "),
         ];
         for (text, wanted) in table {

@@ -2,6 +2,7 @@
 
 mod config;
 mod embedded;
+mod groups;
 mod node;
 mod once;
 mod report;
@@ -15,7 +16,7 @@ use rubelet_cri::Endpoint;
 
 use crate::place::Place;
 
-pub(crate) use config::FileConfig;
+pub(crate) use config::{FileConfig, GroupConfig, NodeConfig};
 pub(crate) use embedded::{Embedded, EmbeddedError};
 pub(crate) use node::name as node_name;
 pub(crate) use wire::{Ended, RunError, run};
@@ -33,6 +34,9 @@ pub(crate) struct Plan {
     pub(crate) record: Option<(PathBuf, u64)>,
     pub(crate) pod_logs: PathBuf,
     pub(crate) node_name: Option<String>,
+    pub(crate) node: NodeConfig,
+    /// Beside those that every node has.
+    pub(crate) node_labels: Vec<(String, String)>,
     /// Nowhere, if none is given.
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) cni_conf_dir: Option<PathBuf>,

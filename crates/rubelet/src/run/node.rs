@@ -2,30 +2,155 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, UdpSocket};
+use std::path::Path;
 
+use rubelet_agent::admission::{Node, RuntimeFeatures};
 use rubelet_agent::downward::NodeFacts;
+use rubelet_agent::pod::Machine;
 use rubelet_agent::resource::Quantity;
+
+use super::{NodeConfig, Plan};
 
 /// The name of this machine, as a node: lower case.
 pub(crate) fn name() -> String {
     rustix::system::uname().nodename().to_string_lossy().to_lowercase()
 }
 
-/// The facts of this machine.
-pub(super) fn facts() -> NodeFacts {
-    let mut allocatable = BTreeMap::new();
+/// What this machine has, by resource. `data` is where pods keep what they write.
+pub(super) fn capacity(data: &Path) -> BTreeMap<String, Quantity> {
+    let mut capacity: BTreeMap<String, Quantity> =
+        huge_pages(Path::new("/sys/kernel/mm/hugepages")).collect();
     if let Ok(cpus) = std::thread::available_parallelism() {
-        allocatable.insert("cpu".to_owned(), units(cpus.get()));
+        capacity.insert("cpu".to_owned(), units(cpus.get()));
     }
     if let Some(memory) = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_memory(&text)) {
-        allocatable.insert("memory".to_owned(), Quantity::from_units(memory));
+        capacity.insert("memory".to_owned(), Quantity::from_units(memory));
     }
+    if let Ok(disk) = rustix::fs::statvfs(data) {
+        let bytes = disk.f_blocks.saturating_mul(disk.f_frsize);
+        let bytes = Quantity::from_units(i64::try_from(bytes).unwrap_or(i64::MAX));
+        capacity.insert("ephemeral-storage".to_owned(), bytes);
+    }
+    capacity
+}
+
+/// What of it pods may ask for: not what is reserved, not what is kept free, and no memory that is huge pages.
+pub(super) fn allocatable(
+    capacity: &BTreeMap<String, Quantity>,
+    config: &NodeConfig,
+) -> BTreeMap<String, Quantity> {
+    let huge: Quantity =
+        capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, bytes)| *bytes).sum();
+    let left = |(name, whole): (&String, &Quantity)| {
+        let reserved = config.reserved.get(name).copied().unwrap_or(Quantity::ZERO);
+        let kept = match name.as_str() {
+            "memory" => config.kept_free.memory.of(*whole) + huge,
+            "ephemeral-storage" => config.kept_free.disk.of(*whole),
+            _ => Quantity::ZERO,
+        };
+        let left = whole.millis().saturating_sub((reserved + kept).millis()).max(0);
+        // Cores are counted in thousandths, everything else in whole pieces.
+        let left =
+            if name == "cpu" { Quantity::from_millis(left) } else { Quantity::from_units(left / 1000) };
+        (name.clone(), left)
+    };
+    capacity.iter().map(left).collect()
+}
+
+/// Pages of each size that were set aside: `hugepages-2Mi`, in bytes.
+fn huge_pages(folder: &Path) -> impl Iterator<Item = (String, Quantity)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let name = entry.file_name();
+        let kilobytes: i64 = name.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        let count = std::fs::read_to_string(entry.path().join("nr_hugepages")).ok()?;
+        let bytes = count.trim().parse::<i64>().ok()?.checked_mul(kilobytes)?.checked_mul(1024)?;
+        Some((format!("hugepages-{}", binary(kilobytes)), Quantity::from_units(bytes)))
+    })
+}
+
+fn binary(kilobytes: i64) -> String {
+    match kilobytes {
+        size if size % (1 << 20) == 0 => format!("{}Gi", size >> 20),
+        size if size % (1 << 10) == 0 => format!("{}Mi", size >> 10),
+        size => format!("{size}Ki"),
+    }
+}
+
+/// What this machine tells its pods.
+pub(super) fn facts(allocatable: BTreeMap<String, Quantity>) -> NodeFacts {
     NodeFacts { host_ips: address().into_iter().collect(), allocatable }
 }
 
-/// Whether the machine has one hierarchy of control groups, the second version.
-pub(super) fn has_unified_cgroups() -> bool {
-    std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+/// What this node takes.
+pub(super) fn admission(name: &str, plan: &Plan, facts: &NodeFacts, runtime: RuntimeFeatures) -> Node {
+    let usual = [("hostname", name), ("os", "linux"), ("arch", architecture())];
+    let usual = usual.map(|(key, value)| (format!("kubernetes.io/{key}"), value.to_owned()));
+    let node = Node::named(name);
+    Node {
+        labels: usual.into_iter().chain(plan.node_labels.iter().cloned()).collect(),
+        allocatable: facts.allocatable.clone(),
+        max_pods: plan.node.max_pods.unwrap_or(node.max_pods),
+        unsafe_sysctls: plan.node.unsafe_sysctls.clone(),
+        app_armor: has_app_armor(),
+        runtime,
+        ..node
+    }
+}
+
+/// The name of this machine's kind, as Kubernetes has it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        "powerpc64" => "ppc64le",
+        other => other,
+    }
+}
+
+fn has_app_armor() -> bool {
+    let enabled = std::fs::read_to_string("/sys/module/apparmor/parameters/enabled");
+    enabled.is_ok_and(|text| text.starts_with('Y'))
+}
+
+/// What the limits of containers depend on.
+pub(super) fn machine(capacity: &BTreeMap<String, Quantity>, config: &NodeConfig) -> Machine {
+    let usual = Machine::default();
+    let exists = |path: &str| Path::new(path).exists();
+    let unified_cgroups = exists("/sys/fs/cgroup/cgroup.controllers");
+    let period = config.cpu_period.and_then(|period| i64::try_from(period.as_micros()).ok());
+    let counts_huge_pages = exists("/sys/fs/cgroup/hugetlb")
+        || std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers")
+            .is_ok_and(|controllers| controllers.split_whitespace().any(|one| one == "hugetlb"));
+    let sizes = capacity.keys().filter_map(|name| name.strip_prefix("hugepages-")?.parse::<Quantity>().ok());
+    Machine {
+        memory: capacity.get("memory").map_or(usual.memory, |memory| memory.units()),
+        unified_cgroups,
+        swap_accounting: if unified_cgroups {
+            // The root has no such file; any group below it has.
+            let groups = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+            groups.map(|group| group.path().join("memory.swap.max")).any(|file| file.exists())
+        } else {
+            exists("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes")
+        },
+        huge_page_sizes: sizes.filter(|_| counts_huge_pages).map(Quantity::units).collect(),
+        cpu_quota: config.cpu_quota.unwrap_or(usual.cpu_quota),
+        cpu_period: period.unwrap_or(usual.cpu_period),
+        single_process_oom_kill: config.single_process_oom_kill,
+    }
+}
+
+/// What this machine has to hide beside what every machine has: how hot its processors are tells what they do.
+pub(super) fn hidden_paths() -> Vec<String> {
+    let entries = std::fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
+    let mut paths: Vec<String> = entries
+        .map(|entry| entry.path().join("thermal_throttle"))
+        .filter(|path| path.exists())
+        .map(|path| path.to_string_lossy().into_owned())
+        .collect();
+    paths.sort();
+    paths
 }
 
 fn units(count: usize) -> Quantity {
@@ -55,5 +180,46 @@ mod tests {
     fn memory_is_read_in_kilobytes() {
         assert_eq!(total_memory("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16_777_216));
         assert_eq!(total_memory("nothing"), None);
+    }
+
+    #[test]
+    fn pods_do_not_get_what_is_reserved_kept_free_or_huge() {
+        let capacity: BTreeMap<String, Quantity> = [
+            ("cpu".to_owned(), Quantity::from_units(4)),
+            ("memory".to_owned(), Quantity::from_units(8 << 30)),
+            ("ephemeral-storage".to_owned(), Quantity::from_units(1000)),
+            ("hugepages-1Gi".to_owned(), Quantity::from_units(2 << 30)),
+        ]
+        .into();
+        let mut config = NodeConfig::default();
+        let numbers = |config: &NodeConfig| {
+            let left = allocatable(&capacity, config);
+            let of = |name: &str| left[name];
+            [
+                of("cpu").millis(),
+                of("memory").units(),
+                of("ephemeral-storage").units(),
+                of("hugepages-1Gi").units(),
+            ]
+        };
+        assert_eq!(numbers(&config), [4000, (6 << 30) - (100 << 20), 900, 2 << 30]);
+        config.reserved = [
+            ("cpu".to_owned(), Quantity::from_millis(500)),
+            ("memory".to_owned(), Quantity::from_units(1 << 30)),
+        ]
+        .into();
+        assert_eq!(numbers(&config), [3500, (5 << 30) - (100 << 20), 900, 2 << 30]);
+        config.reserved = [("cpu".to_owned(), Quantity::from_units(9))].into();
+        assert_eq!(numbers(&config)[0], 0);
+    }
+
+    #[test]
+    fn sizes_of_pages_are_named_as_in_pods() {
+        assert_eq!([64, 2048, 1 << 20].map(binary), ["64Ki", "2Mi", "1Gi"]);
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("hugepages-2048kB")).unwrap();
+        std::fs::write(folder.path().join("hugepages-2048kB/nr_hugepages"), "3\n").unwrap();
+        let found: Vec<(String, Quantity)> = huge_pages(folder.path()).collect();
+        assert_eq!(found, [("hugepages-2Mi".to_owned(), Quantity::from_units(6 << 20))]);
     }
 }

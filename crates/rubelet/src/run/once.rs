@@ -18,13 +18,17 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     let finished = async {
         let mut ready = handle.ready();
         let mut changes = handle.board().changes();
+        let mut outlook = handle.outlook();
         let mut logs = Follower::new(pod_logs.to_owned());
         // The sender lives in the agent, which runs beside this.
         let _ = ready.wait_for(|ready| *ready).await;
         loop {
             let all = handle.board().all();
             logs.follow(all.iter().map(|view| &*view.pod));
-            if !all.is_empty() && all.iter().all(|view| view.stage == Stage::Terminated) {
+            let now = *outlook.borrow_and_update();
+            // A pod that waits for room gets it when others have ended, and is not on the board before it begins anew.
+            let all_are_here = all.len() >= now.wanted && now.waiting_for_room == 0;
+            if all_are_here && !all.is_empty() && all.iter().all(|view| view.stage == Stage::Terminated) {
                 logs.finish().await;
                 let ended = if all.iter().all(|view| has_succeeded(view)) {
                     Ended::AllSucceeded
@@ -34,7 +38,11 @@ pub(super) async fn run<R: Runtime + ImageStore>(
                 take_down(handle).await;
                 return ended;
             }
-            if changes.changed().await.is_err() {
+            let changed = tokio::select! {
+                changed = changes.changed() => changed,
+                changed = outlook.changed() => changed,
+            };
+            if changed.is_err() {
                 return Ended::Told;
             }
         }

@@ -8,6 +8,7 @@ use pleg::cri::CriObserver;
 use pleg::record::{RecordError, Recorder};
 use pleg::{Pleg, clock::wall_clock};
 use prometheus_client::registry::Registry;
+use rubelet_agent::admission::RuntimeFeatures;
 use rubelet_agent::gc::{ImageCollector, ImagePolicy, LogPolicy, LogRotation};
 use rubelet_agent::pod::{Growth, HostDns, NodeDns, PodNetwork};
 use rubelet_agent::runtime::CriRuntime;
@@ -18,7 +19,7 @@ use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient};
 use tokio::task::JoinSet;
 
 use super::embedded::{Embedded, EmbeddedError};
-use super::{Plan, node, once, report};
+use super::{Plan, groups, node, once, report};
 use crate::http::{About, Server, ServerError, State};
 use crate::place::PlaceError;
 use crate::watch::told_to_end;
@@ -88,6 +89,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         settings,
         updates,
         metrics: agent_metrics,
+        groups: groups::open(&plan.node.groups, &runtime.client()).await,
     });
     let server = serve(&plan, &runtime, &handle, &pleg.handle(), registry)?;
 
@@ -126,6 +128,7 @@ struct Connected {
     name: String,
     metrics: Metrics,
     network: PodNetwork,
+    features: RuntimeFeatures,
     _embedded: Option<Embedded>,
 }
 
@@ -144,9 +147,11 @@ impl Connected {
         let metrics = Metrics::default();
         let client = RuntimeClient::new(endpoint.clone(), Options::default(), metrics.clone());
         let version = client.version().await.map_err(RunError::Runtime)?;
+        let status = client.status(false).await.map_err(RunError::Runtime)?;
         Ok(Self {
             endpoint,
             name: version.runtime_name,
+            features: RuntimeFeatures::read(&status),
             metrics,
             network: if has_addresses { PodNetwork::Addressed } else { PodNetwork::LoopbackOnly },
             _embedded: embedded,
@@ -161,12 +166,16 @@ impl Connected {
 
 fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
     let data = plan.place.path().unwrap_or_else(|_| plan.place.given().to_owned());
+    let capacity = node::capacity(&data);
     let mut settings = Settings::new(node_name, data);
     settings.logs.clone_from(&plan.pod_logs);
     settings.runtime_name.clone_from(&runtime.name);
     settings.network = runtime.network;
-    settings.node = node::facts();
-    settings.unified_cgroups = node::has_unified_cgroups();
+    settings.node = node::facts(node::allocatable(&capacity, &plan.node));
+    settings.admission = node::admission(&settings.node_name, plan, &settings.node, runtime.features);
+    settings.machine = node::machine(&capacity, &plan.node);
+    settings.security.seccomp_default = plan.node.seccomp_default;
+    settings.security.hidden_paths = node::hidden_paths();
     settings.parallel_pulls = plan.parallel_pulls;
     settings.resync = plan.resync.unwrap_or(settings.resync);
     settings.backoff = plan.longest_backoff.map_or(settings.backoff, Growth::up_to);

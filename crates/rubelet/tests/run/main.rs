@@ -5,6 +5,7 @@
 mod containerd;
 mod hostile;
 mod lifecycle;
+mod limits;
 mod node;
 mod once;
 mod probes;

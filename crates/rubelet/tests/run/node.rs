@@ -24,8 +24,6 @@ pub(crate) struct Node {
     number: u32,
     /// The embedded runtime, if none is given.
     endpoint: Option<String>,
-    /// A configuration file in its folder.
-    config: Option<&'static str>,
 }
 
 impl Node {
@@ -38,7 +36,9 @@ impl Node {
         let dir = tempfile::Builder::new().prefix("rbr").tempdir().expect("a folder");
         fs::create_dir(dir.path().join("pods")).expect("a folder");
         let number = std::process::id() * 100 + NODES.fetch_add(1, Ordering::Relaxed);
-        Some(Self { dir, agent: None, number, endpoint: None, config: None })
+        let node = Self { dir, agent: None, number, endpoint: None };
+        node.configure("");
+        Some(node)
     }
 
     /// A node with an agent.
@@ -61,9 +61,15 @@ impl Node {
         self.endpoint = endpoint;
     }
 
-    /// Its agents read this file of its folder from now on.
-    pub(crate) fn config(&mut self, name: &'static str) {
-        self.config = Some(name);
+    /// What the agent is configured with, from when it starts next: beside a control group of its own, this.
+    pub(crate) fn configure(&self, more: &str) {
+        let text = format!("kind: KubeletConfiguration\ncgroupRoot: {}\n{more}", self.cgroup_root());
+        fs::write(self.path("config.yaml"), text).expect("writable");
+    }
+
+    /// The control group below which its pods are.
+    pub(crate) fn cgroup_root(&self) -> String {
+        format!("/rubelet-test-{}", self.number)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -93,9 +99,7 @@ impl Node {
         if let Some(endpoint) = &self.endpoint {
             run.args(["--runtime-endpoint", endpoint]);
         }
-        if let Some(config) = self.config {
-            run.arg("--config").arg(self.path(config));
-        }
+        run.arg("--config").arg(self.path("config.yaml"));
         run
     }
 
@@ -265,7 +269,21 @@ impl Drop for Node {
         if self.path("data/sandboxes").exists() {
             let _ = self.ask(&["stop", "--all", "--grace-period", "0"]);
         }
+        let hierarchies = fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+        for hierarchy in hierarchies.map(|entry| entry.path()).chain(["/sys/fs/cgroup".into()]) {
+            remove_groups(&hierarchy.join(self.cgroup_root().trim_start_matches('/')));
+        }
     }
+}
+
+/// Removes groups that nobody is in any more.
+fn remove_groups(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_groups(&entry.path());
+        }
+    }
+    let _ = fs::remove_dir(folder);
 }
 
 /// The state of the first container of a pod.

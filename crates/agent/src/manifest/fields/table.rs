@@ -11,7 +11,8 @@ const PRIORITY: Verdict =
 const PROBE_NOTE: &str = "[probes.md](probes.md)";
 const WINDOWS: Verdict = Refused("this is Linux");
 const NO_SERVICE_ACCOUNTS: Verdict = Refused("service accounts live in the API server");
-const APP_ARMOR: Verdict = Ignored("the runtime's own AppArmor profile stays in force");
+const APP_ARMOR_NOTE: &str =
+    "where the kernel has AppArmor; elsewhere a profile but `Unconfined` is not admitted";
 const SECCOMP_NOTE: &str =
     "on containerd and CRI-O; the embedded runtime refuses any profile but `Unconfined`, by name";
 const API_VOLUME: Verdict = Refused("such volumes come from the API server");
@@ -22,7 +23,7 @@ pub(super) static POD_SPEC: Type = Type {
     name: "PodSpec",
     fields: &[
         ("activeDeadlineSeconds", OK),
-        ("affinity", SCHEDULING),
+        ("affinity", Parts(&AFFINITY, "what concerns this node is checked at admission")),
         ("automountServiceAccountToken", Ignored("there are no service accounts, so there is no token")),
         ("containers", Parts(&CONTAINER, "at most 500")),
         ("dnsConfig", Parts(&DNS_CONFIG, "")),
@@ -44,9 +45,9 @@ pub(super) static POD_SPEC: Type = Type {
         ("imagePullSecrets", Ignored("images are pulled without credentials")),
         ("initContainers", Parts(&CONTAINER, "with sidecars (`restartPolicy: Always`); at most 500")),
         ("nodeName", Ignored("the pod runs on the node that has its manifest")),
-        ("nodeSelector", SCHEDULING),
-        ("os", Parts(&POD_OS, "only `linux`; others are refused")),
-        ("overhead", Ignored("it belongs to a runtime class, and there are none")),
+        ("nodeSelector", Works("checked at admission, against the labels of the node")),
+        ("os", Parts(&POD_OS, "`windows` is not admitted")),
+        ("overhead", Works("counted at admission and in the pod's control group")),
         ("preemptionPolicy", PRIORITY),
         ("priority", Works("from 2000000000 on the pod is critical; a pod of a file is in any case")),
         ("priorityClassName", PRIORITY),
@@ -83,7 +84,7 @@ static CONTAINER: Type = Type {
         ("lifecycle", Parts(&LIFECYCLE, "")),
         ("livenessProbe", Parts(&PROBE, PROBE_NOTE)),
         ("name", OK),
-        ("ports", Parts(&PORT, "")),
+        ("ports", Parts(&PORT, "with a host port that another pod has, the pod is not admitted")),
         ("readinessProbe", Parts(&PROBE, PROBE_NOTE)),
         ("resizePolicy", Ignored("other resources make another pod, which replaces this one")),
         ("resources", Parts(&RESOURCES, "")),
@@ -105,7 +106,7 @@ static CONTAINER: Type = Type {
 static POD_SECURITY_CONTEXT: Type = Type {
     name: "PodSecurityContext",
     fields: &[
-        ("appArmorProfile", APP_ARMOR),
+        ("appArmorProfile", Parts(&APP_ARMOR, APP_ARMOR_NOTE)),
         ("fsGroup", OK),
         ("fsGroupChangePolicy", OK),
         ("runAsGroup", OK),
@@ -115,8 +116,8 @@ static POD_SECURITY_CONTEXT: Type = Type {
         ("seLinuxOptions", Parts(&SELINUX, "")),
         ("seccompProfile", Parts(&SECCOMP, SECCOMP_NOTE)),
         ("supplementalGroups", OK),
-        ("supplementalGroupsPolicy", Ignored("groups of the image are merged")),
-        ("sysctls", Parts(&SYSCTL, "")),
+        ("supplementalGroupsPolicy", Works("where the runtime cannot, `Strict` is not admitted")),
+        ("sysctls", Parts(&SYSCTL, "the safe ones and those that the node allows; others are not admitted")),
         ("windowsOptions", WINDOWS),
     ],
 };
@@ -125,10 +126,10 @@ static SECURITY_CONTEXT: Type = Type {
     name: "SecurityContext",
     fields: &[
         ("allowPrivilegeEscalation", OK),
-        ("appArmorProfile", APP_ARMOR),
+        ("appArmorProfile", Parts(&APP_ARMOR, APP_ARMOR_NOTE)),
         ("capabilities", Parts(&CAPABILITIES, "")),
         ("privileged", OK),
-        ("procMount", OK),
+        ("procMount", Works("`Unmasked` needs `hostUsers: false`, as under a kubelet, so it is refused")),
         ("readOnlyRootFilesystem", OK),
         ("runAsGroup", OK),
         ("runAsNonRoot", OK),
@@ -303,7 +304,7 @@ static RESOURCES: Type = Type {
     name: "ResourceRequirements",
     fields: &[
         ("claims", Refused("resource claims live in the API server")),
-        ("limits", OK),
+        ("limits", Works("devices (`example.com/gpu`) are ignored, with a warning")),
         ("requests", OK),
     ],
 };
@@ -402,3 +403,36 @@ static PROJECTED_SECRET: Type = Type {
 
 static PROJECTED_DOWNWARD: Type =
     Type { name: "DownwardAPIProjection", fields: &[("items", Parts(&DOWNWARD_FILE, ""))] };
+
+static AFFINITY: Type = Type {
+    name: "Affinity",
+    fields: &[
+        ("nodeAffinity", Parts(&NODE_AFFINITY, "")),
+        ("podAffinity", SCHEDULING),
+        ("podAntiAffinity", SCHEDULING),
+    ],
+};
+
+static NODE_AFFINITY: Type = Type {
+    name: "NodeAffinity",
+    fields: &[
+        ("preferredDuringSchedulingIgnoredDuringExecution", SCHEDULING),
+        ("requiredDuringSchedulingIgnoredDuringExecution", Parts(&NODE_SELECTOR, "")),
+    ],
+};
+
+static NODE_SELECTOR: Type =
+    Type { name: "NodeSelector", fields: &[("nodeSelectorTerms", Parts(&NODE_SELECTOR_TERM, ""))] };
+
+static NODE_SELECTOR_TERM: Type = Type {
+    name: "NodeSelectorTerm",
+    fields: &[
+        ("matchExpressions", Parts(&NODE_SELECTOR_REQUIREMENT, "")),
+        ("matchFields", Parts(&NODE_SELECTOR_REQUIREMENT, "")),
+    ],
+};
+
+static NODE_SELECTOR_REQUIREMENT: Type =
+    Type { name: "NodeSelectorRequirement", fields: &[("key", OK), ("operator", OK), ("values", OK)] };
+
+static APP_ARMOR: Type = Type { name: "AppArmorProfile", fields: &[("localhostProfile", OK), ("type", OK)] };

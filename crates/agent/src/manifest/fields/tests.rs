@@ -165,18 +165,19 @@ fn what_is_said_to_be_refused_is_refused_and_what_is_ignored_is_named() {
 
 #[test]
 fn what_is_ignored_is_named_once_with_its_line() {
-    let text = "spec:\n  nodeSelector: {a: b}\n  affinity: {}\n  tolerations: []\n  schedulerName: default-scheduler\n  setHostnameAsFQDN: true\n  automountServiceAccountToken: false\n  restartPolicy: Never\n  securityContext:\n    seLinuxChangePolicy: Recursive\n    runAsUser: 1\n  initContainers:\n  - resizePolicy: [{resourceName: cpu}]\n  containers:\n  - name: c\n    securityContext:\n      appArmorProfile: {type: Unconfined}\n  volumes:\n  - emptyDir: {sizeLimit: 1Gi}\n  - emptyDir: {sizeLimit: 1Gi, medium: Memory}\n";
+    let text = "spec:\n  preemptionPolicy: Never\n  affinity: {podAffinity: {a: b}, nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {a: b}}}\n  tolerations: []\n  schedulerName: default-scheduler\n  setHostnameAsFQDN: true\n  automountServiceAccountToken: false\n  restartPolicy: Never\n  securityContext:\n    seLinuxChangePolicy: Recursive\n    runAsUser: 1\n  initContainers:\n  - resizePolicy: [{resourceName: cpu}]\n  containers:\n  - name: c\n    securityContext:\n      appArmorProfile: {type: Unconfined}\n    resources: {limits: {cpu: 1, example.com/gpu: 1}}\n  volumes:\n  - emptyDir: {sizeLimit: 1Gi}\n  - emptyDir: {sizeLimit: 1Gi, medium: Memory}\n";
     let documents = tree::documents(text).expect("YAML");
     let found: Vec<(u32, String)> = ignored(&documents[0])
         .into_iter()
         .map(|(line, issue)| (line, issue.to_string().split(": ").next().unwrap_or_default().to_owned()))
         .collect();
     let expected = [
-        (2, "spec.nodeSelector"),
+        (2, "spec.preemptionPolicy"),
+        (3, "spec.affinity.podAffinity"),
         (10, "spec.securityContext.seLinuxChangePolicy"),
         (13, "spec.initContainers[0].resizePolicy"),
-        (17, "spec.containers[0].securityContext.appArmorProfile"),
-        (19, "spec.volumes[0].emptyDir.sizeLimit"),
+        (20, "spec.volumes[0].emptyDir.sizeLimit"),
+        (18, "spec.containers[0].resources.limits[example.com/gpu]"),
     ];
     assert_eq!(found, expected.map(|(line, path)| (line, path.to_owned())));
 }

@@ -85,13 +85,13 @@ fn problems_name_file_line_document_object_and_field() {
 #[test]
 fn unknown_and_meaningless_fields_are_told_but_do_no_harm() {
     let manifest = good(
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  nodeSelector: {disk: ssd}\n  restartpolicy: Never\n  containers:\n  - name: c\n    image: x\n",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  schedulerName: mine\n  restartpolicy: Never\n  containers:\n  - name: c\n    image: x\n",
     );
     assert_eq!(
         shown(&manifest.warnings),
         [
             "web.yaml:6 (document 1, Pod web): spec.restartpolicy: unknown field, it is ignored; did you mean \"restartPolicy\"?",
-            "web.yaml:5 (document 1, Pod default/web): spec.nodeSelector: ignored: no scheduler chooses a node for this pod",
+            "web.yaml:5 (document 1, Pod default/web): spec.schedulerName: ignored: no scheduler chooses a node for this pod",
         ]
     );
 }

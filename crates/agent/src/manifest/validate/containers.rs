@@ -44,7 +44,7 @@ impl Check<'_> {
         }
         self.check_restarts(path, report);
         self.check_handlers(path, report);
-        security::check_container(container, &path.field("securityContext"), report);
+        security::check_container(self.spec, container, &path.field("securityContext"), report);
     }
 
     fn is_sidecar(&self) -> bool {

@@ -165,8 +165,8 @@ fn check_cluster_references(spec: &PodSpec, path: &Path, report: &mut Report) {
     if spec.host_users == Some(false) {
         report.forbidden(&path.field("hostUsers"), "user namespaces are not supported yet");
     }
-    if let Some(os) = spec.os.as_ref().filter(|os| os.name != "linux") {
-        report.unsupported(&path.field("os").field("name"), &os.name, &["linux"]);
+    if let Some(os) = &spec.os {
+        report.one_of(&path.field("os").field("name"), Some(&os.name), &["linux", "windows"]);
     }
 }
 

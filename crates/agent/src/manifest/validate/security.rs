@@ -52,11 +52,15 @@ fn check_pod_context(context: &PodSecurityContext, path: &Path, report: &mut Rep
     }
 }
 
-pub(super) fn check_container(container: &Container, path: &Path, report: &mut Report) {
+pub(super) fn check_container(spec: &PodSpec, container: &Container, path: &Path, report: &mut Report) {
     let Some(context) = &container.security_context else { return };
     id(context.run_as_user, &path.field("runAsUser"), report);
     id(context.run_as_group, &path.field("runAsGroup"), report);
     report.one_of(&path.field("procMount"), context.proc_mount.as_deref(), &["Default", "Unmasked"]);
+    if context.proc_mount.as_deref() == Some("Unmasked") && spec.host_users != Some(false) {
+        let detail = "`hostUsers` must be false to use `Unmasked`";
+        report.invalid_text(&path.field("procMount"), "Unmasked", detail);
+    }
     seccomp(context.seccomp_profile.as_ref(), &path.field("seccompProfile"), report);
     app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
 

@@ -68,13 +68,13 @@ fn pods() {
                 ],
             ),
             (
-                "{containers: [{name: c, image: x}], serviceAccountName: a, runtimeClassName: b, schedulingGates: [{name: g}], os: {name: windows}, ephemeralContainers: [{name: e}]}",
+                "{containers: [{name: c, image: x}], serviceAccountName: a, runtimeClassName: b, schedulingGates: [{name: g}], os: {name: plan9}, ephemeralContainers: [{name: e}]}",
                 &[
                     "spec.ephemeralContainers: Forbidden: cannot be set on create",
                     "spec.serviceAccountName: Forbidden: static pods may not reference serviceaccounts",
                     "spec.runtimeClassName: Forbidden: static pods may not reference runtimeclasses",
                     "spec.schedulingGates: Forbidden: nothing here could ever open a gate",
-                    "spec.os.name: Unsupported value: \"windows\": supported values: \"linux\"",
+                    "spec.os.name: Unsupported value: \"plan9\": supported values: \"linux\", \"windows\"",
                 ],
             ),
             (
@@ -159,6 +159,12 @@ fn containers() {
                     "restartPolicyRules[0].exitCodes.operator: Unsupported value: \"z\": supported values: \"In\", \"NotIn\"",
                     "restartPolicyRules[0].exitCodes.values: Invalid value: []: must specify at least one value",
                     "restartPolicyRules[1].exitCodes: Required value: must be specified",
+                ],
+            ),
+            (
+                "securityContext: {procMount: Unmasked}",
+                &[
+                    "securityContext.procMount: Invalid value: \"Unmasked\": `hostUsers` must be false to use `Unmasked`",
                 ],
             ),
             (

@@ -9,6 +9,7 @@ use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus, San
 use tokio::task::spawn_blocking;
 
 use super::Work;
+use crate::cgroup::GroupError;
 use crate::pod::config::log_directory;
 use crate::pod::files;
 use crate::pod::spec;
@@ -102,6 +103,11 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         for sandbox in &self.status.sandboxes {
             self.remove_sandbox(&sandbox.id).await?;
         }
+        if self.tools.groups.is_some() {
+            let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
+            spawn_blocking(move || tools.groups.as_ref().map_or(Ok(()), |groups| groups.forget(&uid)))
+                .await??;
+        }
         let (logs, uid) = (self.tools.settings.logs.clone(), spec::uid(self.pod));
         spawn_blocking(move || files::remove_logs_of_pod(&logs, uid.as_str())).await??;
         let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
@@ -115,6 +121,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 pub(crate) enum CleanupError {
     #[error(transparent)]
     Call(#[from] CallError),
+    #[error("its {0}")]
+    Group(#[from] GroupError),
     #[error("its logs: {0}")]
     Logs(#[from] std::io::Error),
     #[error("its folder: {0}")]

@@ -20,11 +20,12 @@ use pleg::{Clock, Stamp};
 use rubelet_cri::v1;
 use rubelet_model::{PodStatus, SandboxId};
 
-use super::config::{HostName, NameTooLong, dns_of_pod, log_directory, sandbox_config};
+use super::config::{HostName, NameTooLong, SandboxParts, dns_of_pod, log_directory, sandbox_config};
 use super::grace::KillReason;
 use super::journal::Journal;
 use super::plan::{Place, Plan, Replacement, Start};
 use super::spec;
+use crate::cgroup::PodGroups;
 use crate::downward::PodFacts;
 use crate::image::Puller;
 use crate::manifest::Objects;
@@ -46,6 +47,8 @@ pub(crate) struct Tools<R> {
     pub(crate) runtime: Arc<R>,
     pub(crate) puller: Puller<R>,
     pub(crate) volumes: Volumes,
+    /// Nothing where pods are where the runtime puts them.
+    pub(crate) groups: Option<PodGroups>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
@@ -137,6 +140,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     async fn recreate(&mut self, replacement: Replacement, starts: &[Start], outcome: &mut Outcome) {
         if let Some(wait) = self.memory.sandboxes.wait_since_failure(SANDBOX, self.now()) {
             outcome.hold(wait.until);
+            return;
+        }
+        if !self.has_group(outcome).await {
             return;
         }
         let Some(prepared) = self.volumes(outcome).await else { return };
@@ -244,9 +250,16 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     fn sandbox_config(&self, attempt: u32) -> Result<v1::PodSandboxConfig, NameTooLong> {
-        let Settings { logs, dns, .. } = &*self.tools.settings;
-        let name = HostName::of(self.pod, &dns.cluster_domain).for_kernel(self.pod)?;
-        Ok(sandbox_config(self.pod, attempt, logs, name, dns_of_pod(self.pod, dns).config))
+        let Settings { logs, dns, machine, .. } = &*self.tools.settings;
+        Ok(sandbox_config(SandboxParts {
+            pod: self.pod,
+            attempt,
+            logs,
+            hostname: HostName::of(self.pod, &dns.cluster_domain).for_kernel(self.pod)?,
+            dns_config: dns_of_pod(self.pod, dns).config,
+            machine,
+            cgroup: self.tools.groups.as_ref().map(|groups| groups.parent(self.pod)),
+        }))
     }
 
     /// What the pod should know about its name servers, once a sandbox.
@@ -265,6 +278,23 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     fn killer(&self) -> Killer<'_, R> {
         Killer { tools: self.tools, pod: self.pod, journal: self.journal, ips: &self.status.ips }
+    }
+
+    /// Makes the control group of the pod, where it is to have one; whether the pod can go on.
+    async fn has_group(&mut self, outcome: &mut Outcome) -> bool {
+        if self.tools.groups.is_none() {
+            return true;
+        }
+        let (tools, pod) = (self.tools.clone(), self.pod.clone());
+        let made = tokio::task::spawn_blocking(move || match &tools.groups {
+            Some(groups) => groups.ensure(&pod, &tools.settings.machine).map_err(|error| error.to_string()),
+            None => Ok(()),
+        });
+        let Err(error) = made.await.unwrap_or_else(|lost| Err(lost.to_string())) else { return true };
+        let message = format!("unable to ensure pod container exists: {error}");
+        self.journal.warning(None, "FailedCreatePodContainer", message);
+        outcome.hold(self.now().plus(self.tools.settings.retry));
+        false
     }
 
     /// The volumes of the pod, ready to be mounted; `None` if it must wait for them.

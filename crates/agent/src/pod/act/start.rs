@@ -14,7 +14,7 @@ use super::{Home, Outcome, Work, retry_after};
 use crate::downward::PodFacts;
 use crate::environment::Environment;
 use crate::pod::backoff::Wait;
-use crate::pod::config::{ConfigError, ContainerParts, Machine, container_config, hosts_file, log_directory};
+use crate::pod::config::{ConfigError, ContainerParts, container_config, hosts_file, log_directory};
 use crate::pod::files;
 use crate::pod::plan::{Start, newest};
 use crate::pod::spec::{self, Described};
@@ -92,7 +92,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                     image: &image,
                     environment: &environment,
                     mounts: &mounts,
-                    machine: self.machine(),
+                    machine: &self.tools.settings.machine,
+                    security: &self.tools.settings.security,
+                    runtime: self.tools.settings.admission.runtime,
                 })
                 .map_err(|error| self.later("CreateContainerConfigError", &error.to_string()))?;
                 self.note_restart(container);
@@ -202,12 +204,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let name = container.name.clone();
         let read = tokio::task::spawn_blocking(move || files::restart_count_by_logs(&logs, &name));
         read.await.unwrap_or(0)
-    }
-
-    fn machine(&self) -> Machine {
-        let settings = &self.tools.settings;
-        let memory = settings.node.allocatable.get("memory").map_or(i64::MAX, |memory| memory.units());
-        Machine { memory, unified_cgroups: settings.unified_cgroups }
     }
 
     /// The wait that a container is in since it last ended.

@@ -7,7 +7,8 @@ use rubelet_cri::{labels, v1};
 
 use super::names::LogName;
 use super::sandbox::identity_labels;
-use super::{Machine, resources, security};
+use super::{Machine, SecuritySettings, resources, security};
+use crate::admission::RuntimeFeatures;
 use crate::environment::{Environment, EnvironmentError};
 use crate::image::Resolved;
 use crate::pod::hash::{container_hash, hex};
@@ -32,6 +33,10 @@ pub(crate) enum ConfigError {
         "container has runAsNonRoot and image has non-numeric user ({user}), cannot verify user is non-root (container: {container})"
     )]
     ImageUserIsAName { container: String, user: String },
+    #[error(
+        "volume {volume:?} is mounted with recursiveReadOnly: Enabled, and the runtime does not support that: use IfPossible (container: {container})"
+    )]
+    NoRecursiveReadOnly { container: String, volume: String },
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
     #[error(transparent)]
@@ -50,12 +55,16 @@ pub(crate) struct ContainerParts<'a> {
     pub(crate) environment: &'a Environment,
     /// Volumes first, then what the agent adds.
     pub(crate) mounts: &'a [Mount],
-    pub(crate) machine: Machine,
+    pub(crate) machine: &'a Machine,
+    pub(crate) security: &'a SecuritySettings,
+    pub(crate) runtime: RuntimeFeatures,
 }
 
 /// What the runtime makes a container from.
 pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::ContainerConfig, ConfigError> {
-    let ContainerParts { pod, container, restart_count, image, environment, mounts, machine } = *parts;
+    let ContainerParts { pod, container, restart_count, image, environment, mounts, machine, .. } = *parts;
+    let mounts: Result<Vec<v1::Mount>, ConfigError> =
+        mounts.iter().map(|one| mount(one, container, parts.runtime)).collect();
     let expanded = |texts: Option<&Vec<String>>| environment.expand_all(texts.map_or(&[][..], Vec::as_slice));
     let identity = identity_labels(pod).into_iter();
     let name = (labels::CONTAINER_NAME.to_owned(), container.name.clone());
@@ -73,7 +82,7 @@ pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::Contain
             .iter()
             .map(|(key, value)| v1::KeyValue { key: key.to_owned(), value: value.as_bytes().to_vec() })
             .collect(),
-        mounts: mounts.iter().map(mount).collect(),
+        mounts: mounts?,
         labels: identity.chain([name]).collect(),
         annotations: annotations(pod, container, restart_count).collect(),
         log_path: LogName { restart_count }.path(&container.name),
@@ -83,7 +92,7 @@ pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::Contain
         stop_signal: stop_signal::of(container).into(),
         linux: Some(v1::LinuxContainerConfig {
             resources: Some(resources::of_container(pod, container, machine)),
-            security_context: Some(security::of_container(pod, container, image)?),
+            security_context: Some(security::of_container(pod, container, image, parts.security)?),
         }),
         ..v1::ContainerConfig::default()
     })
@@ -117,21 +126,30 @@ fn annotations(
     .filter_map(|(key, value)| Some((key.to_owned(), value?)))
 }
 
-fn mount(mount: &Mount) -> v1::Mount {
+fn mount(mount: &Mount, container: &Container, runtime: RuntimeFeatures) -> Result<v1::Mount, ConfigError> {
+    let recursive_read_only = match mount.recursive_read_only {
+        RecursiveReadOnly::Disabled => false,
+        RecursiveReadOnly::IfPossible => runtime.recursive_read_only,
+        RecursiveReadOnly::Enabled if runtime.recursive_read_only => true,
+        RecursiveReadOnly::Enabled => {
+            let (container, volume) = (container.name.clone(), mount.volume.clone());
+            return Err(ConfigError::NoRecursiveReadOnly { container, volume });
+        }
+    };
     let propagation = match mount.propagation {
         Propagation::Private => v1::MountPropagation::PropagationPrivate,
         Propagation::HostToContainer => v1::MountPropagation::PropagationHostToContainer,
         Propagation::Bidirectional => v1::MountPropagation::PropagationBidirectional,
     };
-    v1::Mount {
+    Ok(v1::Mount {
         container_path: mount.container_path.clone(),
         host_path: mount.host_path.to_string_lossy().into_owned(),
         readonly: mount.read_only,
         selinux_relabel: mount.selinux_relabel,
         propagation: propagation.into(),
-        recursive_read_only: mount.recursive_read_only == RecursiveReadOnly::Enabled,
+        recursive_read_only,
         ..v1::Mount::default()
-    }
+    })
 }
 
 #[cfg(test)]
@@ -163,7 +181,9 @@ mod tests {
             image: &image,
             environment: &environment,
             mounts: &[],
-            machine: Machine { memory: 1 << 30, unified_cgroups: true },
+            machine: &Machine::default(),
+            security: &SecuritySettings::default(),
+            runtime: RuntimeFeatures::default(),
         })
         .unwrap();
         assert_eq!(config.metadata.unwrap().attempt, 4);
@@ -187,5 +207,34 @@ mod tests {
             ]
         );
         assert_eq!(config.annotations["io.kubernetes.container.hash"], hex(container_hash(&container)));
+    }
+
+    #[test]
+    fn read_only_mounts_are_so_all_the_way_down_where_the_runtime_can() {
+        use RecursiveReadOnly::{Disabled, Enabled, IfPossible};
+        let container = testkit::container("c");
+        let mounted = |recursive_read_only, can| {
+            let wanted = Mount {
+                volume: "v".to_owned(),
+                host_path: "/v".into(),
+                container_path: "/v".to_owned(),
+                read_only: true,
+                recursive_read_only,
+                propagation: Propagation::Private,
+                selinux_relabel: false,
+            };
+            let runtime = RuntimeFeatures { recursive_read_only: can, ..RuntimeFeatures::default() };
+            mount(&wanted, &container, runtime).map(|mount| mount.recursive_read_only)
+        };
+        let table = [
+            (Disabled, true, Some(false)),
+            (IfPossible, true, Some(true)),
+            (IfPossible, false, Some(false)),
+            (Enabled, true, Some(true)),
+            (Enabled, false, None),
+        ];
+        for (wanted, can, expected) in table {
+            assert_eq!(mounted(wanted, can).ok(), expected, "{wanted:?} {can}");
+        }
     }
 }

@@ -6,13 +6,45 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use rubelet_cri::v1;
 
-use crate::pod::spec;
+use crate::pod::{demand, spec};
 use crate::resource::Quantity;
 
-const CPU_PERIOD: i64 = 100_000;
 const LEAST_SHARES: i64 = 2;
 const MOST_SHARES: i64 = 262_144;
 const LEAST_QUOTA: i64 = 1_000;
+
+/// What the limits of containers depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// All memory, in bytes.
+    pub memory: i64,
+    /// Whether it has one hierarchy of control groups, the second version.
+    pub unified_cgroups: bool,
+    /// Whether its control groups can limit swap.
+    pub swap_accounting: bool,
+    /// The sizes of huge pages that its control groups count, in bytes.
+    pub huge_page_sizes: Vec<i64>,
+    /// Whether limits of cpu hold even while nobody else wants it.
+    pub cpu_quota: bool,
+    /// The time in which such a limit is used up, in microseconds.
+    pub cpu_period: i64,
+    /// Whether the kernel ends a single process where a container runs out of memory, not all of it.
+    pub single_process_oom_kill: bool,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            memory: i64::MAX,
+            unified_cgroups: true,
+            swap_accounting: false,
+            huge_page_sizes: Vec::new(),
+            cpu_quota: true,
+            cpu_period: 100_000,
+            single_process_oom_kill: false,
+        }
+    }
+}
 
 /// How much a pod can count on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +113,20 @@ fn oom_score(pod: &Pod, container: &Container, node_memory: i64) -> i64 {
         QosClass::Guaranteed => -997,
         QosClass::BestEffort => 1000,
         QosClass::Burstable => {
-            let asked = request(container.resources.as_ref(), "memory").map_or(0, Quantity::units);
-            let score = 1000 - 1000_i64.saturating_mul(asked) / node_memory.max(1);
+            let share = unclaimed_memory(pod);
+            let score =
+                |asked: i64| 1000 - 1000_i64.saturating_mul(asked.saturating_add(share)) / node_memory.max(1);
+            let own = score(memory_request(container));
+            let is_sidecar = spec::init_containers(pod)
+                .iter()
+                .any(|init| init.name == container.name && spec::is_sidecar(init));
+            let score = if is_sidecar {
+                // Those that it serves must not outlive it.
+                let least = spec::containers(pod).iter().map(memory_request).min().unwrap_or(0);
+                own.min(score(least))
+            } else {
+                own
+            };
             match score.max(3) {
                 1000 => 999,
                 score => score,
@@ -91,122 +135,153 @@ fn oom_score(pod: &Pod, container: &Container, node_memory: i64) -> i64 {
     }
 }
 
-fn shares(milli: i64) -> i64 {
-    if milli <= 0 { LEAST_SHARES } else { (milli * 1024 / 1000).clamp(LEAST_SHARES, MOST_SHARES) }
+fn memory_request(container: &Container) -> i64 {
+    request(container.resources.as_ref(), "memory").map_or(0, Quantity::units)
 }
 
-fn quota(milli: i64) -> i64 {
-    if milli <= 0 { 0 } else { (milli * CPU_PERIOD / 1000).max(LEAST_QUOTA) }
+/// What the pod asks for beyond what its containers do, for each of those that stay.
+fn unclaimed_memory(pod: &Pod) -> i64 {
+    let Some(of_pod) = request(demand::own(pod), "memory") else { return 0 };
+    let sidecars = spec::init_containers(pod).iter().filter(|init| spec::is_sidecar(init));
+    let staying: Vec<&Container> = spec::containers(pod).iter().chain(sidecars).collect();
+    let claimed: i64 = staying.iter().map(|container| memory_request(container)).sum();
+    let count = i64::try_from(staying.len()).unwrap_or(i64::MAX).max(1);
+    (of_pod.units() - claimed).max(0) / count
 }
 
-/// What the limits of containers depend on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Machine {
-    /// In bytes.
-    pub(crate) memory: i64,
-    /// Whether it has one hierarchy of control groups, the second version.
-    pub(crate) unified_cgroups: bool,
+/// The weight of so many millicores against others.
+pub(crate) fn shares(milli: i64) -> i64 {
+    if milli <= 0 {
+        LEAST_SHARES
+    } else {
+        (milli.saturating_mul(1024) / 1000).clamp(LEAST_SHARES, MOST_SHARES)
+    }
+}
+
+/// The time of cpu that so many millicores are in a period; nothing where there is no limit.
+fn quota(milli: i64, machine: &Machine) -> Option<i64> {
+    let time = milli.saturating_mul(machine.cpu_period) / 1000;
+    (milli > 0 && machine.cpu_quota).then(|| time.max(LEAST_QUOTA))
 }
 
 /// The resources of one container.
 pub(super) fn of_container(
     pod: &Pod,
     container: &Container,
-    machine: Machine,
+    machine: &Machine,
 ) -> v1::LinuxContainerResources {
     let resources = container.resources.as_ref();
     let cpu_limit = limit(resources, "cpu").map_or(0, Quantity::millis);
-    let cpu_request = request(resources, "cpu").map_or(cpu_limit, Quantity::millis);
+    // One that asks for nothing, by name, has the least; one that says nothing asks for its limit.
+    let cpu_request = amount(resources.and_then(|resources| resources.requests.as_ref()), "cpu");
+    let memory = limit(resources, "memory").map_or(0, Quantity::units);
     v1::LinuxContainerResources {
-        cpu_period: CPU_PERIOD,
-        cpu_quota: quota(cpu_limit),
-        cpu_shares: shares(cpu_request),
-        memory_limit_in_bytes: limit(resources, "memory").map_or(0, Quantity::units),
-        oom_score_adj: oom_score(pod, container, machine.memory),
-        // What belongs together ends together.
-        unified: if machine.unified_cgroups {
-            HashMap::from([("memory.oom.group".to_owned(), "1".to_owned())])
-        } else {
-            HashMap::new()
+        cpu_period: machine.cpu_period,
+        cpu_quota: quota(cpu_limit, machine).unwrap_or(if machine.cpu_quota { 0 } else { NO_QUOTA }),
+        cpu_shares: shares(cpu_request.map_or(cpu_limit, Quantity::millis)),
+        memory_limit_in_bytes: memory,
+        // Of the first version swap is limited together with memory, so no limit of one is no limit of both.
+        memory_swap_limit_in_bytes: match machine {
+            Machine { swap_accounting: true, unified_cgroups: false, .. } => memory,
+            _ => 0,
         },
+        oom_score_adj: oom_score(pod, container, machine.memory),
+        hugepage_limits: huge_pages(resources, machine),
+        unified: unified(machine),
         ..v1::LinuxContainerResources::default()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pod::testkit;
+const NO_QUOTA: i64 = -1;
 
-    const MACHINE: Machine = Machine { memory: 8 << 30, unified_cgroups: true };
-
-    type Named<'a> = &'a [(&'a str, &'a str)];
-
-    fn resources(requests: Named<'_>, limits: Named<'_>) -> ResourceRequirements {
-        let amounts = |named: Named<'_>| {
-            let wire = |(name, value): &(&str, &str)| ((*name).to_owned(), WireQuantity((*value).to_owned()));
-            Some(named.iter().map(wire).collect())
-        };
-        ResourceRequirements { requests: amounts(requests), limits: amounts(limits), claims: None }
+fn unified(machine: &Machine) -> HashMap<String, String> {
+    let mut files = HashMap::new();
+    if machine.unified_cgroups && !machine.single_process_oom_kill {
+        // What belongs together ends together.
+        files.insert("memory.oom.group".to_owned(), "1".to_owned());
     }
-
-    fn pod_with(resources: &[ResourceRequirements]) -> Pod {
-        let names: Vec<String> = (0..resources.len()).map(|index| format!("c{index}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut pod = testkit::pod("Always", &[], &names);
-        for (container, resources) in pod.spec.as_mut().unwrap().containers.iter_mut().zip(resources) {
-            container.resources = Some(resources.clone());
-        }
-        pod
+    if machine.unified_cgroups && machine.swap_accounting {
+        // As under a kubelet: pods of files are critical, and what is critical does not swap.
+        files.insert("memory.swap.max".to_owned(), "0".to_owned());
     }
+    files
+}
 
-    #[test]
-    fn classes_follow_requests_and_limits() {
-        let both: Named<'_> = &[("cpu", "1"), ("memory", "1Gi")];
-        let table = [
-            (vec![resources(&[], &[])], QosClass::BestEffort),
-            (vec![resources(&[("cpu", "0")], &[])], QosClass::BestEffort),
-            (vec![resources(both, both)], QosClass::Guaranteed),
-            (vec![resources(&[], both)], QosClass::Guaranteed),
-            (vec![resources(both, both), resources(&[], &[])], QosClass::Burstable),
-            (vec![resources(&[("cpu", "1")], &[])], QosClass::Burstable),
-            (vec![resources(&[("cpu", "500m"), ("memory", "1Gi")], both)], QosClass::Burstable),
-        ];
-        for (resources, wanted) in table {
-            assert_eq!(qos_class(&pod_with(&resources)), wanted, "{resources:?}");
+/// Every size that the machine counts, with no pages where none are asked for.
+fn huge_pages(resources: Option<&ResourceRequirements>, machine: &Machine) -> Vec<v1::HugepageLimit> {
+    let limits = resources.and_then(|resources| resources.limits.as_ref());
+    let mut pages: BTreeMap<i64, i64> = machine.huge_page_sizes.iter().map(|size| (*size, 0)).collect();
+    for (name, wire) in limits.into_iter().flatten() {
+        let Some(size) = name.strip_prefix("hugepages-") else { continue };
+        // Amounts and sizes that cannot be read were refused with their manifest.
+        if let (Ok(size), Ok(amount)) = (size.parse::<Quantity>(), Quantity::of(wire)) {
+            pages.insert(size.units(), amount.units());
         }
     }
+    let limit = |(size, amount): (i64, i64)| v1::HugepageLimit {
+        page_size: page_size(size),
+        limit: u64::try_from(amount).unwrap_or(0),
+    };
+    pages.into_iter().map(limit).collect()
+}
 
-    #[test]
-    fn amounts_become_shares_quota_and_bytes() {
-        // requests, limits → shares, quota, bytes
-        let table: [(Named<'_>, Named<'_>, i64, i64, i64); 6] = [
-            (&[], &[], 2, 0, 0),
-            (&[("cpu", "100m")], &[], 102, 0, 0),
-            (&[("cpu", "1")], &[("cpu", "2"), ("memory", "64Mi")], 1024, 200_000, 64 << 20),
-            (&[], &[("cpu", "500m")], 512, 50_000, 0),
-            (&[], &[("cpu", "1m")], 2, 1_000, 0),
-            (&[("cpu", "1000")], &[], 262_144, 0, 0),
-        ];
-        for (requests, limits, shares, quota, bytes) in table {
-            let pod = pod_with(&[resources(requests, limits)]);
-            let got = of_container(&pod, &spec::containers(&pod)[0], MACHINE);
-            let got = (got.cpu_shares, got.cpu_quota, got.memory_limit_in_bytes);
-            assert_eq!(got, (shares, quota, bytes), "{requests:?} {limits:?}");
-        }
-    }
+/// The size of a page as the kernel writes it: `64KB`, `2MB`, `1GB`.
+fn page_size(bytes: i64) -> String {
+    let units = [(1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")];
+    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0);
+    unit.map_or_else(|| format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
+}
 
-    #[test]
-    fn the_kernel_ends_first_what_asked_for_least() {
-        let node = 10_000_000_000;
-        let score = |memory: &str| {
-            let pod = pod_with(&[resources(&[("memory", memory)], &[])]);
-            oom_score(&pod, &spec::containers(&pod)[0], node)
-        };
-        assert_eq!(score("5G"), 500);
-        assert_eq!(score("1k"), 999);
-        assert_eq!(score("100G"), 3);
-        let best_effort = pod_with(&[resources(&[], &[])]);
-        assert_eq!(oom_score(&best_effort, &spec::containers(&best_effort)[0], node), 1000);
+/// What a pod as a whole may use: the values of its control group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PodAmounts {
+    pub(crate) cpu_shares: i64,
+    /// Time of cpu in a period, in microseconds.
+    pub(crate) cpu_quota: Option<i64>,
+    pub(crate) memory: Option<i64>,
+}
+
+/// What a pod as a whole may use.
+pub(crate) fn of_pod(pod: &Pod, machine: &Machine) -> PodAmounts {
+    let (requests, limits) = (demand::requests(pod), demand::limits(pod));
+    let of = |amounts: &demand::Amounts, name: &str| amounts.get(name).copied().unwrap_or(Quantity::ZERO);
+    let class = qos_class(pod);
+    // A limit of some of its containers is no limit of the pod.
+    let holds = |name: &str| match class {
+        QosClass::Guaranteed => true,
+        QosClass::Burstable => demand::declares_limit(pod, name),
+        QosClass::BestEffort => false,
+    };
+    PodAmounts {
+        cpu_shares: match class {
+            QosClass::BestEffort => LEAST_SHARES,
+            QosClass::Guaranteed | QosClass::Burstable => shares(of(&requests, "cpu").millis()),
+        },
+        cpu_quota: quota(of(&limits, "cpu").millis(), machine).filter(|_| holds("cpu")),
+        memory: Some(of(&limits, "memory").units()).filter(|memory| *memory > 0 && holds("memory")),
     }
 }
+
+/// What a sandbox is told about its pod: what its containers may use together, and what it takes besides.
+pub(super) fn of_sandbox(
+    pod: &Pod,
+    machine: &Machine,
+) -> (v1::LinuxContainerResources, Option<v1::LinuxContainerResources>) {
+    let convert = |requests: &demand::Amounts, limits: &demand::Amounts| {
+        let millis =
+            |amounts: &demand::Amounts| amounts.get("cpu").copied().unwrap_or(Quantity::ZERO).millis();
+        v1::LinuxContainerResources {
+            cpu_period: machine.cpu_period,
+            cpu_quota: quota(millis(limits), machine).unwrap_or(0),
+            cpu_shares: shares(millis(requests)),
+            memory_limit_in_bytes: limits.get("memory").map_or(0, |memory| memory.units()),
+            ..v1::LinuxContainerResources::default()
+        }
+    };
+    let together = convert(&demand::requests_without_overhead(pod), &demand::limits_without_overhead(pod));
+    let overhead = demand::overhead(pod);
+    (together, (!overhead.is_empty()).then(|| convert(&overhead, &overhead)))
+}
+
+#[cfg(test)]
+mod tests;

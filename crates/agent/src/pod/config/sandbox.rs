@@ -7,17 +7,27 @@ use k8s_openapi::api::core::v1::Pod;
 use rubelet_cri::{labels, v1};
 
 use super::names::log_directory;
-use super::security;
+use super::{Machine, resources, security};
 use crate::pod::spec;
 
+/// What a sandbox is configured from.
+#[derive(Clone, Debug)]
+pub(crate) struct SandboxParts<'a> {
+    pub(crate) pod: &'a Pod,
+    pub(crate) attempt: u32,
+    /// Where the logs of all pods are.
+    pub(crate) logs: &'a Path,
+    pub(crate) hostname: String,
+    pub(crate) dns_config: Option<v1::DnsConfig>,
+    pub(crate) machine: &'a Machine,
+    /// The control group of the pod; the runtime's own choice, if none is given.
+    pub(crate) cgroup: Option<String>,
+}
+
 /// What the runtime makes a sandbox from.
-pub(crate) fn sandbox_config(
-    pod: &Pod,
-    attempt: u32,
-    logs: &Path,
-    hostname: String,
-    dns_config: Option<v1::DnsConfig>,
-) -> v1::PodSandboxConfig {
+pub(crate) fn sandbox_config(parts: SandboxParts<'_>) -> v1::PodSandboxConfig {
+    let SandboxParts { pod, attempt, logs, hostname, dns_config, machine, cgroup } = parts;
+    let (resources, overhead) = resources::of_sandbox(pod, machine);
     let sysctls = pod
         .spec
         .as_ref()
@@ -43,7 +53,9 @@ pub(crate) fn sandbox_config(
                 .iter()
                 .map(|sysctl| (sysctl.name.replace('/', "."), sysctl.value.clone()))
                 .collect(),
-            ..v1::LinuxPodSandboxConfig::default()
+            cgroup_parent: cgroup.unwrap_or_default(),
+            resources: Some(resources),
+            overhead,
         }),
         windows: None,
     }
@@ -99,7 +111,16 @@ mod tests {
         let mut pod = testkit::pod("Always", &[], &["c"]);
         pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
         pod.metadata.annotations = Some([("note".to_owned(), "n".to_owned())].into());
-        let config = sandbox_config(&pod, 3, Path::new("/var/log/pods"), String::new(), None);
+        let config = sandbox_config(SandboxParts {
+            pod: &pod,
+            attempt: 3,
+            logs: Path::new("/var/log/pods"),
+            hostname: String::new(),
+            dns_config: None,
+            machine: &Machine::default(),
+            cgroup: Some("/kubepods/besteffort/poduid".to_owned()),
+        });
+        assert_eq!(config.linux.unwrap().cgroup_parent, "/kubepods/besteffort/poduid");
         let metadata = config.metadata.unwrap();
         assert_eq!((metadata.name.as_str(), metadata.namespace.as_str()), ("web", "default"));
         assert_eq!((metadata.uid.as_str(), metadata.attempt), ("uid", 3));

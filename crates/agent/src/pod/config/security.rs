@@ -1,7 +1,10 @@
 //! Who a container runs as, and what it may do.
 
+use std::path::PathBuf;
+
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, Pod, PodSecurityContext, SELinuxOptions, SeccompProfile, SecurityContext,
+    AppArmorProfile, Capabilities, Container, Pod, PodSecurityContext, SELinuxOptions, SeccompProfile,
+    SecurityContext,
 };
 use rubelet_cri::v1;
 
@@ -25,6 +28,17 @@ const MASKED: [&str; 12] = [
     "/sys/devices/virtual/powercap",
 ];
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// What the node adds to what pods ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecuritySettings {
+    /// Where system call filters are that pods have by name.
+    pub seccomp_folder: PathBuf,
+    /// Whether containers that ask for no filter of system calls get the runtime's.
+    pub seccomp_default: bool,
+    /// Hidden from containers on this machine, beside what is hidden everywhere.
+    pub hidden_paths: Vec<String>,
+}
 
 fn of_pod(pod: &Pod) -> Option<&PodSecurityContext> {
     pod.spec.as_ref()?.security_context.as_ref()
@@ -65,6 +79,8 @@ pub(super) fn of_sandbox(pod: &Pod) -> v1::LinuxSandboxSecurityContext {
             .and_then(|context| context.run_as_group)
             .map(number),
         supplemental_groups: supplemental_groups(context),
+        supplemental_groups_policy: groups_policy(context).into(),
+        apparmor: context.and_then(|context| context.app_armor_profile.as_ref()).map(app_armor),
         ..v1::LinuxSandboxSecurityContext::default()
     }
 }
@@ -74,6 +90,7 @@ pub(super) fn of_container(
     pod: &Pod,
     container: &Container,
     image: &Resolved,
+    settings: &SecuritySettings,
 ) -> Result<v1::LinuxContainerSecurityContext, ConfigError> {
     let (of_pod, own) = (of_pod(pod), container.security_context.as_ref());
     let user = own.and_then(|own| own.run_as_user).or_else(|| of_pod.and_then(|pod| pod.run_as_user));
@@ -83,9 +100,13 @@ pub(super) fn of_container(
     let is_unmasked = own.and_then(|own| own.proc_mount.as_deref()) == Some("Unmasked");
     let is_privileged = own.and_then(|own| own.privileged).unwrap_or(false);
     let hides = !is_unmasked && !is_privileged;
-    let paths = |paths: &[&str]| {
-        if hides { paths.iter().map(|path| (*path).to_owned()).collect() } else { Vec::new() }
+    let paths = |paths: &[&str], more: &[String]| -> Vec<String> {
+        let all = paths.iter().map(|path| (*path).to_owned()).chain(more.iter().cloned());
+        if hides { all.collect() } else { Vec::new() }
     };
+    let app_armor_profile = own
+        .and_then(|own| own.app_armor_profile.as_ref())
+        .or_else(|| of_pod.and_then(|pod| pod.app_armor_profile.as_ref()));
     let selinux_options = own.and_then(|own| own.se_linux_options.as_ref());
     Ok(v1::LinuxContainerSecurityContext {
         capabilities: own.and_then(|own| own.capabilities.as_ref()).map(capabilities),
@@ -104,9 +125,13 @@ pub(super) fn of_container(
         readonly_rootfs: own.and_then(|own| own.read_only_root_filesystem).unwrap_or(false),
         supplemental_groups: supplemental_groups(of_pod),
         no_new_privs: own.and_then(|own| own.allow_privilege_escalation) == Some(false),
-        masked_paths: paths(&MASKED),
-        readonly_paths: paths(&READ_ONLY),
-        seccomp: Some(seccomp(own, of_pod)),
+        supplemental_groups_policy: groups_policy(of_pod).into(),
+        masked_paths: paths(&MASKED, &settings.hidden_paths),
+        readonly_paths: paths(&READ_ONLY, &[]),
+        seccomp: Some(seccomp(own, of_pod, settings)),
+        apparmor: app_armor_profile.map(app_armor),
+        // Older runtimes know only this.
+        apparmor_profile: app_armor_profile.map(deprecated_app_armor).unwrap_or_default(),
         ..v1::LinuxContainerSecurityContext::default()
     })
 }
@@ -141,18 +166,49 @@ fn supplemental_groups(context: Option<&PodSecurityContext>) -> Vec<i64> {
     context.fs_group.into_iter().chain(groups.iter().copied()).collect()
 }
 
-fn seccomp(own: Option<&SecurityContext>, of_pod: Option<&PodSecurityContext>) -> v1::SecurityProfile {
+fn groups_policy(context: Option<&PodSecurityContext>) -> v1::SupplementalGroupsPolicy {
+    match context.and_then(|context| context.supplemental_groups_policy.as_deref()) {
+        Some("Strict") => v1::SupplementalGroupsPolicy::Strict,
+        _ => v1::SupplementalGroupsPolicy::Merge,
+    }
+}
+
+fn seccomp(
+    own: Option<&SecurityContext>,
+    of_pod: Option<&PodSecurityContext>,
+    settings: &SecuritySettings,
+) -> v1::SecurityProfile {
     use v1::security_profile::ProfileType;
     let wanted: Option<&SeccompProfile> = own
         .and_then(|own| own.seccomp_profile.as_ref())
         .or_else(|| of_pod.and_then(|pod| pod.seccomp_profile.as_ref()));
     match wanted.map(|profile| profile.type_.as_str()) {
+        None if settings.seccomp_default => profile(ProfileType::RuntimeDefault, ""),
         Some("RuntimeDefault") => profile(ProfileType::RuntimeDefault, ""),
         Some("Localhost") => {
-            let path = wanted.and_then(|profile| profile.localhost_profile.as_deref()).unwrap_or_default();
-            profile(ProfileType::Localhost, path)
+            let name = wanted.and_then(|profile| profile.localhost_profile.as_deref()).unwrap_or_default();
+            profile(ProfileType::Localhost, &settings.seccomp_folder.join(name).to_string_lossy())
         }
         _ => profile(ProfileType::Unconfined, ""),
+    }
+}
+
+fn app_armor(wanted: &AppArmorProfile) -> v1::SecurityProfile {
+    use v1::security_profile::ProfileType;
+    match wanted.type_.as_str() {
+        "Localhost" => {
+            profile(ProfileType::Localhost, wanted.localhost_profile.as_deref().unwrap_or_default())
+        }
+        "Unconfined" => profile(ProfileType::Unconfined, ""),
+        _ => profile(ProfileType::RuntimeDefault, ""),
+    }
+}
+
+fn deprecated_app_armor(wanted: &AppArmorProfile) -> String {
+    match wanted.type_.as_str() {
+        "Localhost" => format!("localhost/{}", wanted.localhost_profile.as_deref().unwrap_or_default()),
+        "Unconfined" => "unconfined".to_owned(),
+        _ => "runtime/default".to_owned(),
     }
 }
 
@@ -183,86 +239,4 @@ fn number(value: i64) -> v1::Int64Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pod::testkit;
-
-    fn image(uid: Option<i64>, username: &str) -> Resolved {
-        Resolved { reference: "sha256:1".to_owned(), uid, username: username.to_owned() }
-    }
-
-    fn pod(of_pod: PodSecurityContext, own: SecurityContext) -> Pod {
-        let mut pod = testkit::pod("Always", &[], &["c"]);
-        let spec = pod.spec.as_mut().unwrap();
-        spec.security_context = Some(of_pod);
-        spec.containers[0].security_context = Some(own);
-        pod
-    }
-
-    #[test]
-    fn users_come_from_the_container_then_the_pod_then_the_image() {
-        let user = |user| SecurityContext { run_as_user: user, ..SecurityContext::default() };
-        let pod_user = |user| PodSecurityContext { run_as_user: user, ..PodSecurityContext::default() };
-        let table = [
-            (Some(5), Some(7), image(Some(9), ""), Some(7), ""),
-            (Some(5), None, image(Some(9), ""), Some(5), ""),
-            (None, None, image(Some(9), ""), Some(9), ""),
-            (None, None, image(None, "web"), None, "web"),
-            (None, None, image(None, ""), Some(0), ""),
-        ];
-        for (of_pod, own, image, uid, username) in table {
-            let pod = pod(pod_user(of_pod), user(own));
-            let got = of_container(&pod, &spec::containers(&pod)[0], &image).unwrap();
-            let got = (got.run_as_user.map(|user| user.value), got.run_as_username);
-            assert_eq!(got, (uid, username.to_owned()), "{of_pod:?} {own:?} {image:?}");
-        }
-    }
-
-    #[test]
-    fn whoever_may_not_be_root_is_not() {
-        let non_root = || PodSecurityContext { run_as_non_root: Some(true), ..PodSecurityContext::default() };
-        let user = |user| SecurityContext { run_as_user: user, ..SecurityContext::default() };
-        let table = [
-            (Some(0), image(Some(9), ""), false),
-            (Some(7), image(Some(0), ""), true),
-            (None, image(Some(0), ""), false),
-            (None, image(None, ""), false),
-            (None, image(None, "web"), false),
-            (None, image(Some(9), ""), true),
-        ];
-        for (own, image, is_fine) in table {
-            let pod = pod(non_root(), user(own));
-            let got = of_container(&pod, &spec::containers(&pod)[0], &image);
-            assert_eq!(got.is_ok(), is_fine, "{own:?} {image:?} {got:?}");
-        }
-    }
-
-    #[test]
-    fn proc_is_masked_unless_asked_otherwise() {
-        let own = |own: SecurityContext| {
-            let pod = pod(PodSecurityContext::default(), own);
-            of_container(&pod, &spec::containers(&pod)[0], &image(None, "")).unwrap()
-        };
-        assert_eq!(own(SecurityContext::default()).masked_paths.len(), MASKED.len());
-        let unmasked =
-            SecurityContext { proc_mount: Some("Unmasked".to_owned()), ..SecurityContext::default() };
-        assert!(own(unmasked).masked_paths.is_empty());
-        let privileged = SecurityContext { privileged: Some(true), ..SecurityContext::default() };
-        assert!(own(privileged).readonly_paths.is_empty());
-    }
-
-    #[test]
-    fn namespaces_are_those_that_the_pod_asks_for() {
-        let mut pod = testkit::pod("Always", &[], &["c"]);
-        let options = namespaces(&pod);
-        assert_eq!(options.network(), v1::NamespaceMode::Node);
-        assert_eq!((options.ipc(), options.pid()), (v1::NamespaceMode::Pod, v1::NamespaceMode::Container));
-        let spec = pod.spec.as_mut().unwrap();
-        spec.host_network = None;
-        spec.share_process_namespace = Some(true);
-        spec.host_ipc = Some(true);
-        let options = namespaces(&pod);
-        assert_eq!(options.network(), v1::NamespaceMode::Pod);
-        assert_eq!((options.ipc(), options.pid()), (v1::NamespaceMode::Node, v1::NamespaceMode::Pod));
-    }
-}
+mod tests;

@@ -7,6 +7,10 @@ fn file() -> SourceId {
     SourceId::new(SourceKind::File, "/pods")
 }
 
+fn routes() -> Routes {
+    Routes::new([file()], Node::named("n"))
+}
+
 fn url() -> SourceId {
     SourceId::new(SourceKind::Http, "http://x")
 }
@@ -28,6 +32,9 @@ fn told(commands: &[Command]) -> Vec<String> {
     commands
         .iter()
         .map(|command| match command {
+            Command::Spawn { pod, refusal: Some(refusal), .. } => {
+                format!("refuse {} {}", pod_ref(pod).uid, refusal.reason())
+            }
             Command::Spawn { pod, after, .. } if after.is_zero() => format!("spawn {}", pod_ref(pod).uid),
             Command::Spawn { pod, .. } => format!("respawn {}", pod_ref(pod).uid),
             Command::Post { uid, mail } => {
@@ -48,7 +55,7 @@ fn told(commands: &[Command]) -> Vec<String> {
 
 #[test]
 fn a_pod_comes_changes_and_goes() {
-    let mut routes = Routes::new([file()]);
+    let mut routes = routes();
     let one = pod("1", "web");
     assert_eq!(
         told(&routes.source(delta(file(), Operation::Add, std::slice::from_ref(&one)))),
@@ -66,7 +73,7 @@ fn a_pod_comes_changes_and_goes() {
 
 #[test]
 fn a_new_version_waits_until_the_old_one_is_gone() {
-    let mut routes = Routes::new([file()]);
+    let mut routes = routes();
     routes.source(delta(file(), Operation::Add, &[pod("1", "web")]));
     assert_eq!(told(&routes.source(delta(file(), Operation::Remove, &[pod("1", "web")]))), ["end 1"]);
     assert_eq!(told(&routes.source(delta(file(), Operation::Add, &[pod("2", "web")]))), ["spawn 2"]);
@@ -78,7 +85,7 @@ fn a_new_version_waits_until_the_old_one_is_gone() {
 
 #[test]
 fn the_same_pod_may_come_back_while_it_goes() {
-    let mut routes = Routes::new([file()]);
+    let mut routes = routes();
     routes.source(delta(file(), Operation::Add, &[pod("1", "web")]));
     routes.source(delta(file(), Operation::Remove, &[pod("1", "web")]));
     assert!(routes.source(delta(file(), Operation::Add, &[pod("1", "web")])).is_empty());
@@ -91,7 +98,7 @@ fn the_same_pod_may_come_back_while_it_goes() {
 
 #[test]
 fn nothing_is_ended_before_every_source_was_heard() {
-    let mut routes = Routes::new([file(), url()]);
+    let mut routes = Routes::new([file(), url()], Node::named("n"));
     let found = vec![PodRef::new("old", "default", "db")];
     routes.source(delta(file(), Operation::Add, &[pod("1", "web")]));
     assert!(routes.source(delta(file(), Operation::Remove, &[pod("1", "web")])).is_empty());
@@ -104,7 +111,7 @@ fn nothing_is_ended_before_every_source_was_heard() {
 
 #[test]
 fn what_a_newcomer_supersedes_goes_first_whoever_else_was_not_heard() {
-    let mut routes = Routes::new([file(), url()]);
+    let mut routes = Routes::new([file(), url()], Node::named("n"));
     routes.survey(vec![PodRef::new("old", "default", "web"), PodRef::new("other", "default", "db")]);
     assert_eq!(
         told(&routes.source(delta(file(), Operation::Add, &[pod("1", "web")]))),
@@ -115,7 +122,7 @@ fn what_a_newcomer_supersedes_goes_first_whoever_else_was_not_heard() {
 
 #[test]
 fn what_runs_already_is_adopted() {
-    let mut routes = Routes::new([file()]);
+    let mut routes = routes();
     routes.survey(vec![PodRef::new("1", "default", "web")]);
     assert_eq!(
         told(&routes.source(delta(file(), Operation::Add, &[pod("1", "web")]))),
@@ -126,7 +133,7 @@ fn what_runs_already_is_adopted() {
 
 #[test]
 fn changed_objects_concern_the_pods_of_their_source() {
-    let mut routes = Routes::new([file(), url()]);
+    let mut routes = Routes::new([file(), url()], Node::named("n"));
     routes.source(delta(file(), Operation::Add, &[pod("1", "a")]));
     routes.source(delta(url(), Operation::Add, &[pod("2", "b")]));
     let update = SourceUpdate::Objects { source: url(), objects: Arc::default() };
@@ -135,10 +142,79 @@ fn changed_objects_concern_the_pods_of_their_source() {
 
 #[test]
 fn a_lost_actor_is_made_anew_and_knows_where_it_was() {
-    let mut routes = Routes::new([file()]);
+    let mut routes = routes();
     routes.source(delta(file(), Operation::Add, &[pod("1", "web")]));
     assert_eq!(told(&routes.ended(&"1".into(), true)), ["respawn 1", "start 1"]);
     routes.source(delta(file(), Operation::Remove, &[pod("1", "web")]));
     assert_eq!(told(&routes.ended(&"1".into(), true)), ["respawn 1", "start 1", "end soon 1"]);
     assert!(routes.ended(&"nobody".into(), true).is_empty());
+}
+
+/// A pod that asks for so many cores.
+fn asking(uid: &str, name: &str, cores: &str) -> Arc<Pod> {
+    use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+    let requests = Some([("cpu".to_owned(), Quantity(cores.to_owned()))].into());
+    let resources = Some(ResourceRequirements { requests, ..ResourceRequirements::default() });
+    let containers = vec![Container { resources, ..Container::default() }];
+    let mut pod = Pod::clone(&pod(uid, name));
+    pod.spec = Some(PodSpec { containers, ..PodSpec::default() });
+    Arc::new(pod)
+}
+
+fn two_cores() -> Routes {
+    let mut node = Node::named("n");
+    node.allocatable = [("cpu".to_owned(), "2".parse().unwrap())].into();
+    Routes::new([file()], node)
+}
+
+#[test]
+fn who_does_not_fit_is_refused_and_asked_again_when_there_is_room_first_come_first_served() {
+    let mut routes = two_cores();
+    let (one, two, three) = (asking("1", "a", "2"), asking("2", "b", "1"), asking("3", "c", "1500m"));
+    let huge = asking("4", "d", "3");
+    let add = delta(file(), Operation::Add, &[one.clone(), two, three, huge]);
+    assert_eq!(
+        told(&routes.source(add)),
+        [
+            "spawn 1",
+            "start 1",
+            "refuse 2 OutOfcpu",
+            "start 2",
+            "refuse 3 OutOfcpu",
+            "start 3",
+            "refuse 4 OutOfcpu",
+            "start 4"
+        ]
+    );
+    assert_eq!(routes.outlook(), Outlook { wanted: 4, waiting_for_room: 2 });
+    assert!(routes.reconsider().is_empty(), "nothing has changed");
+    routes.source(delta(file(), Operation::Remove, &[one]));
+    assert_eq!(told(&routes.ended(&"1".into(), false)), ["end 2"], "the third no longer fits beside it");
+    assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 2 });
+    assert_eq!(told(&routes.ended(&"2".into(), false)), ["spawn 2", "start 2"]);
+    assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 1 });
+    routes.are_over([PodUid::from("2")].into());
+    assert_eq!(told(&routes.reconsider()), ["end 3"], "a pod that has ended takes no room");
+}
+
+#[test]
+fn who_was_here_before_keeps_its_room_and_a_new_version_takes_that_of_the_old() {
+    let mut routes = two_cores();
+    routes.survey(vec![PodRef::new("2", "default", "b")]);
+    let (one, two) = (asking("1", "a", "2"), asking("2", "b", "2"));
+    let commands = routes.source(delta(file(), Operation::Add, &[one, two]));
+    assert_eq!(told(&commands), ["spawn 2", "start 2", "refuse 1 OutOfcpu", "start 1"]);
+    let commands = routes.source(delta(file(), Operation::Add, &[asking("3", "b", "2")]));
+    assert_eq!(told(&commands), ["spawn 3"], "it waits for the old one, not for room");
+}
+
+#[test]
+fn a_refused_pod_whose_manifest_changes_is_asked_again() {
+    let mut routes = two_cores();
+    let commands = routes.source(delta(file(), Operation::Add, &[asking("1", "a", "3")]));
+    assert_eq!(told(&commands), ["refuse 1 OutOfcpu", "start 1"]);
+    let smaller = asking("1", "a", "1");
+    assert_eq!(told(&routes.source(delta(file(), Operation::Update, &[smaller]))), ["end 1"]);
+    assert_eq!(told(&routes.ended(&"1".into(), false)), ["spawn 1", "start 1"]);
 }

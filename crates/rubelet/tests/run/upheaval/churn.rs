@@ -21,8 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const NO_RUNTIME: i32 = 3;
 
 /// Crash loops are to be quick: each restart is a chance to go wrong.
-const CONFIG: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
-                      crashLoopBackOff: { maxContainerRestartPeriod: 1s }\n";
+const CONFIG: &str = "crashLoopBackOff: { maxContainerRestartPeriod: 1s }\n";
 
 #[derive(Debug, Default)]
 struct Tally {
@@ -55,8 +54,7 @@ impl Churn {
     pub(super) fn start(ground: Ground, seed: u64) -> Option<Self> {
         let mut node = Node::new()?;
         node.on(ground.endpoint());
-        fs::write(node.path("config.yaml"), CONFIG).expect("writable");
-        node.config("config.yaml");
+        node.configure(CONFIG);
         node.start_agent();
         let mut churn = Self {
             witness: Witness::start(node.seconds(0)),

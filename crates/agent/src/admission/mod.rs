@@ -1,0 +1,232 @@
+//! Whether this node can take a pod. Pure: the pod, those that are here already, and the node, in; yes, or the kubelet's
+//! reason, out.
+//!
+//! Who comes first is served first: every pod of a file or a URL is as critical as any other, so none makes room for
+//! another. A pod that was refused is asked again when room appears.
+
+mod affinity;
+mod ports;
+mod sysctl;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{AppArmorProfile, Pod, SecurityContext};
+use rubelet_cri::v1;
+
+use crate::pod::{Amounts, containers, init_containers, requests};
+use crate::resource::Quantity;
+
+pub use sysctl::{BadSysctlPattern, SysctlPattern};
+
+const OS_LABEL: &str = "kubernetes.io/os";
+const OS: &str = "linux";
+
+/// How many pods a node takes, as a kubelet's does.
+pub const MAX_PODS: usize = 110;
+
+/// What a node has to offer, and what it allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// What it is called.
+    pub name: String,
+    /// By what pods may select it.
+    pub labels: BTreeMap<String, String>,
+    /// What its pods may ask for together, by resource. What is not known is not counted.
+    pub allocatable: BTreeMap<String, Quantity>,
+    /// How many pods it takes.
+    pub max_pods: usize,
+    /// Kernel parameters beyond the safe ones that pods may set.
+    pub unsafe_sysctls: Vec<SysctlPattern>,
+    /// Whether the kernel has `AppArmor`.
+    pub app_armor: bool,
+    /// What the runtime can.
+    pub runtime: RuntimeFeatures,
+}
+
+/// What not every runtime can, as it says itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeFeatures {
+    /// Read-only mounts whose mounts inside are read-only, too.
+    pub recursive_read_only: bool,
+    /// `supplementalGroupsPolicy: Strict`.
+    pub supplemental_groups_policy: bool,
+}
+
+impl RuntimeFeatures {
+    /// What a runtime says of itself. A handler is a way to run pods, and the one without a name is what is used here.
+    #[must_use]
+    pub fn read(status: &v1::StatusResponse) -> Self {
+        let usual = status.runtime_handlers.iter().find(|handler| handler.name.is_empty());
+        let of_handler = usual.and_then(|handler| handler.features);
+        Self {
+            recursive_read_only: of_handler.is_some_and(|features| features.recursive_read_only_mounts),
+            supplemental_groups_policy: status
+                .features
+                .is_some_and(|features| features.supplemental_groups_policy),
+        }
+    }
+}
+
+impl Node {
+    /// A node of this name of which nothing else is known: it takes whatever does not need anything special.
+    #[must_use]
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            labels: BTreeMap::new(),
+            allocatable: BTreeMap::new(),
+            max_pods: MAX_PODS,
+            unsafe_sysctls: Vec::new(),
+            app_armor: false,
+            runtime: RuntimeFeatures::default(),
+        }
+    }
+}
+
+/// Why a node does not take a pod. The texts are the kubelet's, and so are the reasons.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("{0}")]
+    Sysctl(sysctl::Forbidden),
+    #[error("Failed to admit pod as the `kubernetes.io/os` label doesn't match node label")]
+    OsSelector,
+    #[error("Failed to admit pod as the OS field doesn't match node OS")]
+    Os,
+    #[error(
+        "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
+    )]
+    OutOf { resource: String, requested: i64, used: i64, capacity: i64 },
+    #[error("Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")]
+    NodeAffinity,
+    #[error("Predicate NodeName failed: node(s) didn't match the requested node name")]
+    NodeName,
+    #[error("Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports")]
+    NodePorts,
+    #[error("Cannot enforce AppArmor: AppArmor is not enabled on the host")]
+    AppArmor,
+    #[error("SupplementalGroupsPolicy=Strict is not supported in this node")]
+    SupplementalGroupsPolicy,
+}
+
+impl Refusal {
+    /// One word for it.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Sysctl(_) => "SysctlForbidden",
+            Self::OsSelector => "PodOSSelectorNodeLabelDoesNotMatch",
+            Self::Os => "PodOSNotSupported",
+            Self::OutOf { resource, .. } => match resource.as_str() {
+                "cpu" => "OutOfcpu",
+                "memory" => "OutOfmemory",
+                "pods" => "OutOfpods",
+                "ephemeral-storage" => "OutOfephemeral-storage",
+                "hugepages-2Mi" => "OutOfhugepages-2Mi",
+                "hugepages-1Gi" => "OutOfhugepages-1Gi",
+                _ => "OutOfhugepages",
+            },
+            Self::NodeAffinity => "NodeAffinity",
+            Self::NodeName => "NodeName",
+            Self::NodePorts => "NodePorts",
+            Self::AppArmor => "AppArmor",
+            Self::SupplementalGroupsPolicy => "SupplementalGroupsPolicyNotSupported",
+        }
+    }
+}
+
+/// Whether a node that has `others` can take a pod. The first reason against it wins, in the kubelet's order.
+pub(crate) fn admit(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> {
+    sysctl::check(pod, &node.unsafe_sysctls).map_err(Refusal::Sysctl)?;
+    check_os(pod)?;
+    check_resources(pod, others, node)?;
+    if !affinity::matches(pod, &node.name, &node.labels) {
+        return Err(Refusal::NodeAffinity);
+    }
+    let wanted = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+    if !wanted.is_empty() && wanted != node.name {
+        return Err(Refusal::NodeName);
+    }
+    if !ports::are_free(pod, others.iter().copied()) {
+        return Err(Refusal::NodePorts);
+    }
+    if !node.app_armor && wants_app_armor(pod) {
+        return Err(Refusal::AppArmor);
+    }
+    check_runtime(pod, node.runtime)
+}
+
+fn check_os(pod: &Pod) -> Result<(), Refusal> {
+    let Some(spec) = &pod.spec else { return Ok(()) };
+    let selected = spec.node_selector.as_ref().and_then(|selector| selector.get(OS_LABEL));
+    if selected.is_some_and(|os| os != OS) {
+        return Err(Refusal::OsSelector);
+    }
+    match &spec.os {
+        Some(os) if os.name != OS => Err(Refusal::Os),
+        _ => Ok(()),
+    }
+}
+
+fn check_resources(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> {
+    if others.len() + 1 > node.max_pods {
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        return Err(Refusal::OutOf {
+            resource: "pods".to_owned(),
+            requested: 1,
+            used: count(others.len()),
+            capacity: count(node.max_pods),
+        });
+    }
+    let wanted = requests(pod);
+    let usual = ["cpu", "memory", "ephemeral-storage"];
+    let huge = wanted.keys().map(String::as_str).filter(|name| name.starts_with("hugepages-"));
+    let mut used: Option<Vec<Amounts>> = None;
+    for name in usual.into_iter().chain(huge) {
+        let Some(asked) = wanted.get(name).filter(|asked| !asked.is_zero()) else { continue };
+        let capacity = match node.allocatable.get(name) {
+            Some(capacity) => *capacity,
+            // Every other amount is found on any node; pages of a size are there, or they are not.
+            None if name.starts_with("hugepages-") => Quantity::ZERO,
+            None => continue,
+        };
+        let used = used.get_or_insert_with(|| others.iter().map(|other| requests(other)).collect());
+        let used: Quantity = used.iter().filter_map(|amounts| amounts.get(name)).copied().sum();
+        if used + *asked > capacity {
+            let number = |amount: Quantity| if name == "cpu" { amount.millis() } else { amount.units() };
+            return Err(Refusal::OutOf {
+                resource: name.to_owned(),
+                requested: number(*asked),
+                used: number(used),
+                capacity: number(capacity),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn wants_app_armor(pod: &Pod) -> bool {
+    let is_profile =
+        |profile: Option<&AppArmorProfile>| profile.is_some_and(|profile| profile.type_ != "Unconfined");
+    let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    let of_container = |context: Option<&SecurityContext>| {
+        is_profile(context.and_then(|context| context.app_armor_profile.as_ref()))
+    };
+    is_profile(of_pod.and_then(|context| context.app_armor_profile.as_ref()))
+        || init_containers(pod)
+            .iter()
+            .chain(containers(pod))
+            .any(|container| of_container(container.security_context.as_ref()))
+}
+
+/// What cannot be enforced is refused, not left out.
+fn check_runtime(pod: &Pod, runtime: RuntimeFeatures) -> Result<(), Refusal> {
+    let Some(spec) = &pod.spec else { return Ok(()) };
+    let policy =
+        spec.security_context.as_ref().and_then(|context| context.supplemental_groups_policy.as_deref());
+    if policy == Some("Strict") && !runtime.supplemental_groups_policy {
+        return Err(Refusal::SupplementalGroupsPolicy);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

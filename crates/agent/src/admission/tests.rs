@@ -1,0 +1,199 @@
+//! What a node takes, and what it says when it does not.
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, PodOS, PodSecurityContext, ResourceRequirements, Sysctl,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use proptest::prelude::*;
+
+use super::*;
+use crate::pod::testkit;
+
+fn node() -> Node {
+    let amount = |(name, amount): (&str, &str)| (name.to_owned(), amount.parse().unwrap());
+    Node {
+        labels: [(OS_LABEL.to_owned(), OS.to_owned())].into(),
+        allocatable: [("cpu", "2"), ("memory", "1Gi"), ("ephemeral-storage", "10Gi")].map(amount).into(),
+        max_pods: 3,
+        ..Node::named("here")
+    }
+}
+
+fn asking(amounts: &[(&str, &str)]) -> Pod {
+    let mut pod = testkit::pod("Always", &[], &["c"]);
+    let wire = |(name, value): &(&str, &str)| ((*name).to_owned(), WireQuantity((*value).to_owned()));
+    pod.spec.as_mut().unwrap().containers[0].resources = Some(ResourceRequirements {
+        requests: Some(amounts.iter().map(wire).collect()),
+        ..ResourceRequirements::default()
+    });
+    pod
+}
+
+fn changed(change: impl FnOnce(&mut k8s_openapi::api::core::v1::PodSpec)) -> Pod {
+    let mut pod = testkit::pod("Always", &[], &["c"]);
+    change(pod.spec.as_mut().unwrap());
+    pod
+}
+
+fn profile(kind: &str) -> AppArmorProfile {
+    AppArmorProfile { type_: kind.to_owned(), localhost_profile: None }
+}
+
+#[test]
+fn what_does_not_fit_is_told_in_numbers() {
+    // others, the pod → reason, message
+    let table = [
+        (vec![], vec![("cpu", "2"), ("memory", "1Gi")], "", ""),
+        (
+            vec![],
+            vec![("cpu", "4")],
+            "OutOfcpu",
+            "Node didn't have enough resource: cpu, requested: 4000, used: 0, capacity: 2000",
+        ),
+        (
+            vec![vec![("cpu", "1500m")]],
+            vec![("cpu", "501m")],
+            "OutOfcpu",
+            "Node didn't have enough resource: cpu, requested: 501, used: 1500, capacity: 2000",
+        ),
+        (vec![vec![("cpu", "1500m")]], vec![("cpu", "500m")], "", ""),
+        (
+            vec![vec![("memory", "512Mi")], vec![("memory", "256Mi")]],
+            vec![("memory", "512Mi")],
+            "OutOfmemory",
+            "Node didn't have enough resource: memory, requested: 536870912, used: 805306368, capacity: 1073741824",
+        ),
+        (
+            vec![],
+            vec![("ephemeral-storage", "11Gi")],
+            "OutOfephemeral-storage",
+            "Node didn't have enough resource: ephemeral-storage, requested: 11811160064, used: 0, capacity: 10737418240",
+        ),
+        (
+            vec![],
+            vec![("hugepages-2Mi", "4Mi")],
+            "OutOfhugepages-2Mi",
+            "Node didn't have enough resource: hugepages-2Mi, requested: 4194304, used: 0, capacity: 0",
+        ),
+        (
+            vec![vec![], vec![], vec![]],
+            vec![],
+            "OutOfpods",
+            "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3",
+        ),
+        // Who asks for nothing is not kept out by those who ask for too much.
+        (vec![vec![("cpu", "9")]], vec![], "", ""),
+        // What is no part of the node is nobody's to count.
+        (vec![], vec![("example.com/gpu", "1")], "", ""),
+    ];
+    for (others, wanted, reason, message) in table {
+        let others: Vec<Pod> = others.iter().map(|amounts| asking(amounts)).collect();
+        let others: Vec<&Pod> = others.iter().collect();
+        let got = admit(&asking(&wanted), &others, &node());
+        let got = got.err().map(|refusal| (refusal.reason(), refusal.to_string()));
+        assert_eq!(got.unwrap_or_default(), (reason, message.to_owned()), "{wanted:?}");
+    }
+}
+
+#[test]
+fn what_the_node_is_not_is_told() {
+    let port = ContainerPort { container_port: 80, host_port: Some(80), ..ContainerPort::default() };
+    let with_port = changed(|spec| spec.containers[0].ports = Some(vec![port]));
+    let sysctl = Sysctl { name: "vm.swappiness".to_owned(), value: "1".to_owned() };
+    let of_pod = |context: PodSecurityContext| changed(|spec| spec.security_context = Some(context));
+    let of_container = |kind: &str| {
+        let context =
+            SecurityContext { app_armor_profile: Some(profile(kind)), ..SecurityContext::default() };
+        changed(|spec| spec.containers[0].security_context = Some(context))
+    };
+    let selecting = |key: &str, value: &str| {
+        changed(|spec| spec.node_selector = Some([(key.to_owned(), value.to_owned())].into()))
+    };
+    let os = |name: &str| changed(|spec| spec.os = Some(PodOS { name: name.to_owned() }));
+    let table = [
+        (os("linux"), ""),
+        (os("windows"), "PodOSNotSupported"),
+        (selecting(OS_LABEL, "windows"), "PodOSSelectorNodeLabelDoesNotMatch"),
+        (selecting(OS_LABEL, "linux"), ""),
+        (selecting("disk", "ssd"), "NodeAffinity"),
+        (changed(|spec| spec.node_name = Some("here".to_owned())), ""),
+        (changed(|spec| spec.node_name = Some("there".to_owned())), "NodeName"),
+        (with_port.clone(), "NodePorts"),
+        (
+            of_pod(PodSecurityContext { sysctls: Some(vec![sysctl]), ..PodSecurityContext::default() }),
+            "SysctlForbidden",
+        ),
+        (
+            of_pod(PodSecurityContext {
+                app_armor_profile: Some(profile("RuntimeDefault")),
+                ..PodSecurityContext::default()
+            }),
+            "AppArmor",
+        ),
+        (of_container("Localhost"), "AppArmor"),
+        (of_container("Unconfined"), ""),
+        (
+            of_pod(PodSecurityContext {
+                supplemental_groups_policy: Some("Strict".to_owned()),
+                ..PodSecurityContext::default()
+            }),
+            "SupplementalGroupsPolicyNotSupported",
+        ),
+        (
+            of_pod(PodSecurityContext {
+                supplemental_groups_policy: Some("Merge".to_owned()),
+                ..PodSecurityContext::default()
+            }),
+            "",
+        ),
+    ];
+    for (pod, wanted) in table {
+        let got = admit(&pod, &[&with_port], &node()).err().map_or("", |refusal| refusal.reason());
+        assert_eq!(got, wanted, "{:?}", pod.spec);
+    }
+}
+
+#[test]
+fn a_node_that_can_takes_what_asks_for_it() {
+    let mut node = node();
+    node.app_armor = true;
+    node.runtime = RuntimeFeatures { recursive_read_only: true, supplemental_groups_policy: true };
+    node.unsafe_sysctls = vec!["net.core.*".parse().unwrap()];
+    let pod = changed(|spec| {
+        spec.host_network = None;
+        spec.security_context = Some(PodSecurityContext {
+            app_armor_profile: Some(profile("RuntimeDefault")),
+            supplemental_groups_policy: Some("Strict".to_owned()),
+            sysctls: Some(vec![Sysctl { name: "net.core.somaxconn".to_owned(), value: "1024".to_owned() }]),
+            ..PodSecurityContext::default()
+        });
+    });
+    assert_eq!(admit(&pod, &[], &node), Ok(()));
+}
+
+#[test]
+fn a_node_of_which_nothing_is_known_counts_pods_only() {
+    let node = Node::named("here");
+    assert_eq!(admit(&asking(&[("cpu", "1000"), ("memory", "1Pi")]), &[], &node), Ok(()));
+}
+
+proptest! {
+    #[test]
+    fn what_was_let_in_never_asks_for_more_than_there_is(
+        millis in prop::collection::vec(0_i64..900, 0..20)
+    ) {
+        let mut node = node();
+        node.max_pods = 10;
+        let mut inside: Vec<Pod> = Vec::new();
+        for millis in millis {
+            let mut pod = asking(&[("cpu", &format!("{millis}m"))]);
+            pod.spec.as_mut().unwrap().containers.push(Container::default());
+            let fits = admit(&pod, &inside.iter().collect::<Vec<_>>(), &node).is_ok();
+            if fits {
+                inside.push(pod);
+            }
+            let used: i64 = inside.iter().map(|pod| requests(pod)["cpu"].millis()).sum();
+            prop_assert!(used <= 2000 && inside.len() <= 10);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The control groups of a machine, as folders: v1 has a hierarchy for each controller, v2 one for all.
+//!
+//! All of this blocks, though never for long: the kernel answers from memory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::name::GroupName;
+use super::values::{Setting, Values, Version};
+
+/// The hierarchies of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hierarchies {
+    pub(super) version: Version,
+    mounts: Vec<Hierarchy>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hierarchy {
+    point: PathBuf,
+    /// None for one that only tells who belongs together.
+    controllers: Vec<String>,
+}
+
+/// Of the first version, those in which a group of a pod is made. Runtimes make it in the others, where they need it.
+const CONTROLLERS: [&str; 9] =
+    ["cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "blkio", "devices", "freezer"];
+
+impl Hierarchies {
+    /// Reads the table of mounts; nothing where there are no control groups.
+    pub(super) fn of_mounts(table: &str) -> Option<Self> {
+        let root = Path::new("/sys/fs/cgroup");
+        let lines = table.lines().filter_map(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            Some((PathBuf::from(words.next()?), words.next()?, words.next()?))
+        });
+        let all: Vec<(PathBuf, &str, &str)> = lines
+            .filter(|(point, kind, _)| point.starts_with(root) && matches!(*kind, "cgroup" | "cgroup2"))
+            .collect();
+        if all.iter().any(|(point, kind, _)| *kind == "cgroup2" && point == root) {
+            let mounts = vec![Hierarchy { point: root.to_owned(), controllers: Vec::new() }];
+            return Some(Self { version: Version::Two, mounts });
+        }
+        let controllers = |options: &str| {
+            let known = options.split(',').filter(|option| CONTROLLERS.contains(option));
+            known.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mounts: Vec<Hierarchy> = all
+            .into_iter()
+            .map(|(point, _, options)| Hierarchy { point, controllers: controllers(options) })
+            .collect();
+        let is_usable = mounts.iter().any(|mount| !mount.controllers.is_empty());
+        is_usable.then_some(Self { version: Version::One, mounts })
+    }
+
+    #[cfg(test)]
+    pub(super) fn in_folder(version: Version, folders: &[(PathBuf, &[&str])]) -> Self {
+        let mounts = folders.iter().map(|(point, controllers)| Hierarchy {
+            point: point.clone(),
+            controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
+        });
+        Self { version, mounts: mounts.collect() }
+    }
+
+    /// Makes a group and those above it.
+    pub(super) fn make(&self, group: &GroupName) -> io::Result<()> {
+        for mount in self.mounts.iter().filter(|mount| self.is_made_in(mount)) {
+            for step in group.lineage() {
+                let folder = mount.folder(&step);
+                match std::fs::create_dir(&folder) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(at(&folder, &error));
+                    }
+                    Err(_) | Ok(()) => {}
+                }
+                match self.version {
+                    Version::One if mount.controls("cpuset") => inherit_cpuset(&folder)?,
+                    Version::One => {}
+                    Version::Two => pass_on_controllers(&folder)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets what a group may use.
+    pub(super) fn write(&self, group: &GroupName, values: &Values) -> io::Result<()> {
+        for Setting { controller, file, value } in values.settings(self.version) {
+            let mounts = self.mounts.iter();
+            let has_it = |mount: &&Hierarchy| self.version == Version::Two || mount.controls(controller);
+            let Some(mount) = mounts.into_iter().find(has_it) else { continue };
+            let path = mount.folder(group).join(file);
+            // A machine without a controller cannot limit what it does not count; runtimes say so, where it matters.
+            if path.exists() {
+                std::fs::write(&path, value).map_err(|error| at(&path, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a group and those below it. What has processes in it stays, and is an error.
+    pub(super) fn remove(&self, group: &GroupName) -> io::Result<()> {
+        self.mounts.iter().try_for_each(|mount| remove_tree(&mount.folder(group)))
+    }
+
+    /// Removes a group that is empty; another stays.
+    pub(super) fn remove_if_empty(&self, group: &GroupName) {
+        for mount in &self.mounts {
+            // Whether it was is all that could be told.
+            let _ = std::fs::remove_dir(mount.folder(group));
+        }
+    }
+
+    fn is_made_in(&self, mount: &Hierarchy) -> bool {
+        self.version == Version::Two || !mount.controllers.is_empty()
+    }
+}
+
+impl Hierarchy {
+    fn folder(&self, group: &GroupName) -> PathBuf {
+        self.point.join(group.path().trim_start_matches('/'))
+    }
+
+    fn controls(&self, controller: &str) -> bool {
+        self.controllers.iter().any(|known| known == controller)
+    }
+}
+
+/// A group without processors or memory of its own can have no process in it.
+fn inherit_cpuset(folder: &Path) -> io::Result<()> {
+    let Some(parent) = folder.parent() else { return Ok(()) };
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        let (from, to) = (parent.join(file), folder.join(file));
+        let own = std::fs::read_to_string(&to).unwrap_or_default();
+        if !own.trim().is_empty() {
+            continue;
+        }
+        if let Ok(inherited) = std::fs::read_to_string(&from) {
+            std::fs::write(&to, inherited.trim()).map_err(|error| at(&to, &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// A group can limit what the one above it passes on.
+fn pass_on_controllers(folder: &Path) -> io::Result<()> {
+    let Some(parent) = folder.parent() else { return Ok(()) };
+    let available = std::fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
+    let wanted = ["cpu", "cpuset", "memory", "pids", "hugetlb", "io"];
+    let is_there = |name: &&str| available.split_whitespace().any(|known| known == *name);
+    let passed: Vec<String> =
+        wanted.iter().filter(|name| is_there(name)).map(|name| format!("+{name}")).collect();
+    let file = parent.join("cgroup.subtree_control");
+    if passed.is_empty() || !file.exists() {
+        return Ok(());
+    }
+    std::fs::write(&file, passed.join(" ")).map_err(|error| at(&file, &error))
+}
+
+fn remove_tree(folder: &Path) -> io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| at(folder, &error))?,
+    };
+    for entry in entries.flatten() {
+        // Everything but folders goes with the group.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_tree(&entry.path())?;
+        }
+    }
+    match std::fs::remove_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result.map_err(|error| at(folder, &error)),
+    }
+}
+
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_mounts_tells_which_version_there_is() {
+        let two = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n";
+        assert_eq!(Hierarchies::of_mounts(two).map(|found| found.version), Some(Version::Two));
+        let one = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n\
+                   cgroup /sys/fs/cgroup/systemd cgroup rw,name=systemd 0 0\n\
+                   cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\ncgroup /elsewhere cgroup rw,memory 0 0\n";
+        let found = Hierarchies::of_mounts(one).unwrap();
+        assert_eq!((found.version, found.mounts.len()), (Version::One, 3));
+        assert!(found.mounts[0].controls("cpu") && found.mounts[0].controls("cpuacct"));
+        assert!(!found.is_made_in(&found.mounts[1]));
+        assert_eq!(Hierarchies::of_mounts("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn groups_are_made_in_every_hierarchy_with_processors_and_memory_to_run_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        for name in ["cpuset", "cpu", "systemd"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        std::fs::write(at("cpuset/cpuset.cpus"), "0-1\n").unwrap();
+        std::fs::write(at("cpuset/cpuset.mems"), "0\n").unwrap();
+        let hierarchies = Hierarchies::in_folder(
+            Version::One,
+            &[(at("cpuset"), &["cpuset"]), (at("cpu"), &["cpu"]), (at("systemd"), &[])],
+        );
+        let group = GroupName::root("/");
+        hierarchies.make(&group).unwrap();
+        hierarchies.make(&group).unwrap();
+        assert_eq!(std::fs::read_to_string(at("cpuset/kubepods/cpuset.cpus")).unwrap(), "0-1");
+        assert!(at("cpu/kubepods").exists() && !at("systemd/kubepods").exists());
+    }
+
+    #[test]
+    fn controllers_are_passed_on_from_the_top() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("cgroup.controllers"), "cpu io memory rdma\n").unwrap();
+        std::fs::write(folder.path().join("cgroup.subtree_control"), "").unwrap();
+        let hierarchies = Hierarchies::in_folder(Version::Two, &[(folder.path().to_owned(), &[])]);
+        hierarchies.make(&GroupName::root("/")).unwrap();
+        let passed = std::fs::read_to_string(folder.path().join("cgroup.subtree_control")).unwrap();
+        assert_eq!(passed, "+cpu +memory +io");
+    }
+}

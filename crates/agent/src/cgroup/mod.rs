@@ -1,0 +1,198 @@
+//! Control groups of pods: one for all pods, in it one for each class, in that one for each pod.
+//!
+//! The agent makes them and says what they may use; the runtime makes those of containers below them. So the kernel shares
+//! the machine between classes and pods before it does between containers, and a limit of a pod holds for all of it.
+
+mod hierarchy;
+mod name;
+mod values;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use k8s_openapi::api::core::v1::Pod;
+use parking_lot::Mutex;
+use rubelet_model::PodUid;
+
+use crate::pod::{Machine, QosClass, pod_amounts, pod_ref, qos_class, requests, shares};
+use hierarchy::Hierarchies;
+use values::{Limits, Values};
+
+pub(crate) use name::GroupName;
+pub use name::{Driver, UnknownDriver};
+
+/// How control groups of pods are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupSettings {
+    /// Who makes groups.
+    pub driver: Driver,
+    /// The group below which all pods are: `/` is the root of all.
+    pub root: String,
+    /// How many processes a pod may have.
+    pub pids_limit: Option<i64>,
+}
+
+impl Default for CgroupSettings {
+    fn default() -> Self {
+        Self { driver: Driver::Cgroupfs, root: "/".to_owned(), pids_limit: None }
+    }
+}
+
+/// Why pods have no control groups of their own here.
+#[derive(Debug, thiserror::Error)]
+pub enum NoGroups {
+    /// None are mounted.
+    #[error("this machine has no control groups below /sys/fs/cgroup")]
+    NotMounted,
+    /// They are, but not for us.
+    #[error("{0}")]
+    NotOurs(io::Error),
+}
+
+/// A group of a pod could not be made, changed or removed.
+#[derive(Debug, thiserror::Error)]
+#[error("control group {group}: {source}")]
+pub(crate) struct GroupError {
+    group: GroupName,
+    source: io::Error,
+}
+
+/// The control groups of all pods.
+#[derive(Debug)]
+pub struct PodGroups {
+    driver: Driver,
+    root: GroupName,
+    pids_limit: Option<i64>,
+    /// Nothing where systemd makes groups: it makes a slice for whoever wants to be in it.
+    hierarchies: Option<Hierarchies>,
+    /// What pods ask for that are neither sure of all nor of nothing: the weight of their class. Who changes it holds the
+    /// lock until it is written, so that what is written last is what is known last.
+    burstable: Mutex<BTreeMap<PodUid, i64>>,
+}
+
+/// A group above may be removed by another agent between two steps of making one: then it is made again.
+const ATTEMPTS: usize = 3;
+
+impl PodGroups {
+    /// Finds out whether groups can be made here.
+    ///
+    /// # Errors
+    /// If they cannot; pods are then where the runtime puts them.
+    pub fn open(settings: &CgroupSettings) -> Result<Self, NoGroups> {
+        let table = std::fs::read_to_string("/proc/self/mounts").map_err(NoGroups::NotOurs)?;
+        let hierarchies = match settings.driver {
+            Driver::Systemd => None,
+            Driver::Cgroupfs => Some(Hierarchies::of_mounts(&table).ok_or(NoGroups::NotMounted)?),
+        };
+        let groups = Self::over(hierarchies, settings);
+        if let Some(hierarchies) = &groups.hierarchies {
+            hierarchies.make(&groups.root).map_err(NoGroups::NotOurs)?;
+            hierarchies.remove_if_empty(&groups.root);
+        }
+        Ok(groups)
+    }
+
+    fn over(hierarchies: Option<Hierarchies>, settings: &CgroupSettings) -> Self {
+        Self {
+            driver: settings.driver,
+            root: GroupName::root(&settings.root),
+            pids_limit: settings.pids_limit,
+            hierarchies,
+            burstable: Mutex::default(),
+        }
+    }
+
+    /// What the runtime is told about where a pod is.
+    pub(crate) fn parent(&self, pod: &Pod) -> String {
+        self.group(pod).written(self.driver)
+    }
+
+    fn group(&self, pod: &Pod) -> GroupName {
+        self.root.tier(qos_class(pod)).pod(&pod_ref(pod).uid)
+    }
+
+    /// Makes the group of a pod, and sets what it may use. Blocks.
+    pub(crate) fn ensure(&self, pod: &Pod, machine: &Machine) -> Result<(), GroupError> {
+        let group = self.group(pod);
+        let Some(hierarchies) = &self.hierarchies else {
+            return if limits_itself(pod) {
+                let why = "the limits of a pod as a whole are not set where systemd makes control groups: set those of its containers";
+                Err(GroupError { group, source: io::Error::new(io::ErrorKind::Unsupported, why) })
+            } else {
+                Ok(())
+            };
+        };
+        let amounts = pod_amounts(pod, machine);
+        let values = Values {
+            cpu_shares: amounts.cpu_shares,
+            limits: Some(Limits {
+                cpu_quota: amounts.cpu_quota,
+                cpu_period: machine.cpu_period,
+                memory: amounts.memory,
+                pids: self.pids_limit,
+            }),
+        };
+        let mut burstable = self.burstable.lock();
+        if qos_class(pod) == QosClass::Burstable {
+            let millis = requests(pod).get("cpu").map_or(0, |cpu| cpu.millis());
+            burstable.insert(pod_ref(pod).uid, millis);
+        }
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let made = hierarchies
+                .make(&group)
+                .and_then(|()| self.weigh(hierarchies, qos_class(pod), &burstable))
+                .and_then(|()| hierarchies.write(&group, &values));
+            match made {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS => {}
+                result => return result.map_err(|source| GroupError { group, source }),
+            }
+        }
+    }
+
+    /// Sets the weight of a class that has one.
+    fn weigh(
+        &self,
+        hierarchies: &Hierarchies,
+        class: QosClass,
+        burstable: &BTreeMap<PodUid, i64>,
+    ) -> io::Result<()> {
+        let weight = match class {
+            QosClass::Guaranteed => return Ok(()),
+            QosClass::Burstable => {
+                shares(burstable.values().fold(0, |sum, millis| sum.saturating_add(*millis)))
+            }
+            QosClass::BestEffort => shares(0),
+        };
+        hierarchies.write(&self.root.tier(class), &Values::weight(weight))
+    }
+
+    /// Removes the group of a pod of which nothing runs any more, whatever its class was. Blocks.
+    pub(crate) fn forget(&self, uid: &PodUid) -> Result<(), GroupError> {
+        let Some(hierarchies) = &self.hierarchies else { return Ok(()) };
+        let mut burstable = self.burstable.lock();
+        for class in [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort] {
+            let group = self.root.tier(class).pod(uid);
+            hierarchies.remove(&group).map_err(|source| GroupError { group, source })?;
+        }
+        if burstable.remove(uid).is_some() && !burstable.is_empty() {
+            let tier = self.root.tier(QosClass::Burstable);
+            let weighed = self.weigh(hierarchies, QosClass::Burstable, &burstable);
+            weighed.map_err(|source| GroupError { group: tier, source })?;
+        }
+        for class in [QosClass::Burstable, QosClass::BestEffort, QosClass::Guaranteed] {
+            hierarchies.remove_if_empty(&self.root.tier(class));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a pod has limits that are not those of its containers.
+fn limits_itself(pod: &Pod) -> bool {
+    let own = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+    own.and_then(|resources| resources.limits.as_ref()).is_some_and(|limits| !limits.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

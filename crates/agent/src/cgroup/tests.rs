@@ -1,0 +1,142 @@
+//! Groups of pods, in folders that are not the kernel's.
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+
+use super::*;
+use crate::pod::testkit;
+use values::Version;
+
+/// As the kernel has them, but for what it makes by itself: each group has the files of its controllers.
+struct Machinery {
+    folder: tempfile::TempDir,
+    groups: PodGroups,
+}
+
+impl Machinery {
+    fn new(version: Version) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let mounts: Vec<(PathBuf, &[&str])> = match version {
+            Version::One => vec![(at("cpu"), &["cpu"]), (at("memory"), &["memory"]), (at("pids"), &["pids"])],
+            Version::Two => vec![(at(""), &[])],
+        };
+        for (point, _) in &mounts {
+            std::fs::create_dir_all(point).unwrap();
+        }
+        let settings = CgroupSettings { pids_limit: Some(50), ..CgroupSettings::default() };
+        let groups = PodGroups::over(Some(Hierarchies::in_folder(version, &mounts)), &settings);
+        Self { folder, groups }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// What the kernel would have put into a group.
+    fn put_files(&self, group: &str, files: &[&str]) {
+        std::fs::create_dir_all(self.at(group)).unwrap();
+        for file in files {
+            std::fs::write(self.at(group).join(file), "").unwrap();
+        }
+    }
+
+    fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.at(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    fn remove_files(&self) {
+        remove_files(self.folder.path());
+    }
+}
+
+/// In the kernel's folders, files do not keep a group from being removed.
+fn remove_files(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        if entry.file_type().unwrap().is_dir() {
+            remove_files(&entry.path());
+        } else {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+}
+
+fn pod(uid: &str, cpu: &str, memory_limit: Option<&str>) -> Pod {
+    let mut pod = testkit::pod("Always", &[], &["c"]);
+    pod.metadata.uid = Some(uid.to_owned());
+    let amount = |name: &str, value: &str| (name.to_owned(), WireQuantity(value.to_owned()));
+    let limits = memory_limit.map(|memory| [amount("memory", memory)].into());
+    pod.spec.as_mut().unwrap().containers[0].resources = (cpu != "0").then(|| ResourceRequirements {
+        requests: Some([amount("cpu", cpu)].into()),
+        limits,
+        claims: None,
+    });
+    pod
+}
+
+#[test]
+fn a_pod_has_a_group_in_that_of_its_class_and_the_class_weighs_what_its_pods_do() {
+    let machinery = Machinery::new(Version::One);
+    let machine = Machine::default();
+    machinery.put_files("cpu/kubepods/burstable", &["cpu.shares"]);
+    machinery
+        .put_files("cpu/kubepods/burstable/poda", &["cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us"]);
+    machinery.put_files("memory/kubepods/burstable/poda", &["memory.limit_in_bytes"]);
+    machinery.put_files("pids/kubepods/burstable/poda", &["pids.max"]);
+    let (one, two) = (pod("a", "500m", Some("1Mi")), pod("b", "1", None));
+    assert_eq!(machinery.groups.parent(&one), "/kubepods/burstable/poda");
+    machinery.groups.ensure(&one, &machine).unwrap();
+    assert_eq!(machinery.read("cpu/kubepods/burstable/poda/cpu.shares"), "512");
+    assert_eq!(machinery.read("cpu/kubepods/burstable/poda/cpu.cfs_quota_us"), "-1");
+    assert_eq!(machinery.read("memory/kubepods/burstable/poda/memory.limit_in_bytes"), "1048576");
+    assert_eq!(machinery.read("pids/kubepods/burstable/poda/pids.max"), "50");
+    assert_eq!(machinery.read("cpu/kubepods/burstable/cpu.shares"), "512");
+    machinery.groups.ensure(&two, &machine).unwrap();
+    machinery.groups.ensure(&two, &machine).unwrap();
+    assert_eq!(machinery.read("cpu/kubepods/burstable/cpu.shares"), "1536");
+
+    std::fs::create_dir(machinery.at("cpu/kubepods/burstable/podb/container")).unwrap();
+    machinery.groups.forget(&"b".into()).unwrap();
+    machinery.groups.forget(&"b".into()).unwrap();
+    assert!(!machinery.at("cpu/kubepods/burstable/podb").exists());
+    assert_eq!(machinery.read("cpu/kubepods/burstable/cpu.shares"), "512");
+    machinery.remove_files();
+    machinery.groups.forget(&"a".into()).unwrap();
+    assert!(!machinery.at("cpu/kubepods").exists(), "the last one leaves nothing behind");
+}
+
+#[test]
+fn what_is_in_use_stays_and_is_told() {
+    let machinery = Machinery::new(Version::Two);
+    let best_effort = pod("a", "0", None);
+    machinery.groups.ensure(&best_effort, &Machine::default()).unwrap();
+    // In place of a process.
+    machinery.put_files("kubepods/besteffort/poda", &["process"]);
+    let error = machinery.groups.forget(&"a".into()).unwrap_err().to_string();
+    assert!(error.starts_with("control group [kubepods besteffort poda]: "), "{error}");
+    machinery.remove_files();
+    machinery.groups.forget(&"a".into()).unwrap();
+    assert!(!machinery.at("kubepods").exists());
+}
+
+#[test]
+fn systemd_makes_its_slices_itself() {
+    let settings = CgroupSettings { driver: Driver::Systemd, ..CgroupSettings::default() };
+    let groups = PodGroups::over(None, &settings);
+    let pod = pod("1-2", "1", None);
+    groups.ensure(&pod, &Machine::default()).unwrap();
+    assert_eq!(
+        groups.parent(&pod),
+        "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice"
+    );
+    groups.forget(&"1-2".into()).unwrap();
+    let mut limited = pod;
+    limited.spec.as_mut().unwrap().resources = Some(ResourceRequirements {
+        limits: Some([("cpu".to_owned(), WireQuantity("1".to_owned()))].into()),
+        ..ResourceRequirements::default()
+    });
+    let error = groups.ensure(&limited, &Machine::default()).unwrap_err().to_string();
+    assert!(error.contains("the limits of a pod as a whole"), "{error}");
+}

@@ -1,0 +1,127 @@
+//! What a group may use, as the kernel wants it written.
+
+/// The version of control groups that a machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    One,
+    Two,
+}
+
+/// What a group may use. What is `None` is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Values {
+    pub(super) cpu_shares: i64,
+    /// The time of cpu in a period, and the period, in microseconds. Outer `None`: groups of this kind have no such limit.
+    pub(super) limits: Option<Limits>,
+}
+
+/// The limits of a group that has any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Time of cpu in a period, in microseconds.
+    pub(super) cpu_quota: Option<i64>,
+    pub(super) cpu_period: i64,
+    pub(super) memory: Option<i64>,
+    pub(super) pids: Option<i64>,
+}
+
+/// One file of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub(super) controller: &'static str,
+    pub(super) file: &'static str,
+    pub(super) value: String,
+}
+
+impl Values {
+    /// Only a weight against others of its kind.
+    pub(super) fn weight(cpu_shares: i64) -> Self {
+        Self { cpu_shares, limits: None }
+    }
+
+    /// The files to write, in this order.
+    pub(super) fn settings(&self, version: Version) -> Vec<Setting> {
+        let setting = |controller, file, value| Setting { controller, file, value };
+        let or =
+            |limit: Option<i64>, none: &str| limit.map_or_else(|| none.to_owned(), |limit| limit.to_string());
+        let mut settings = vec![match version {
+            Version::One => setting("cpu", "cpu.shares", self.cpu_shares.to_string()),
+            Version::Two => setting("cpu", "cpu.weight", weight(self.cpu_shares).to_string()),
+        }];
+        let Some(Limits { cpu_quota, cpu_period, memory, pids }) = self.limits else { return settings };
+        match version {
+            Version::One => settings.extend([
+                setting("cpu", "cpu.cfs_period_us", cpu_period.to_string()),
+                setting("cpu", "cpu.cfs_quota_us", or(cpu_quota, "-1")),
+                setting("memory", "memory.limit_in_bytes", or(memory, "-1")),
+            ]),
+            Version::Two => settings.extend([
+                setting("cpu", "cpu.max", format!("{} {cpu_period}", or(cpu_quota, "max"))),
+                setting("memory", "memory.max", or(memory, "max")),
+            ]),
+        }
+        settings.push(setting("pids", "pids.max", or(pids, "max")));
+        settings
+    }
+}
+
+/// The weight of the second version for shares of the first: 2 to 262144 becomes 1 to 10000, evenly.
+fn weight(shares: i64) -> i64 {
+    if shares >= 262_144 { 10_000 } else { 1 + (shares.max(2) - 2) * 9999 / 262_142 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(values: &Values, version: Version) -> Vec<String> {
+        let line = |setting: Setting| format!("{}: {}={}", setting.controller, setting.file, setting.value);
+        values.settings(version).into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn each_version_has_its_files() {
+        let limits =
+            Limits { cpu_quota: Some(50_000), cpu_period: 100_000, memory: Some(1 << 20), pids: Some(100) };
+        let values = Values { cpu_shares: 512, limits: Some(limits) };
+        assert_eq!(
+            written(&values, Version::One),
+            [
+                "cpu: cpu.shares=512",
+                "cpu: cpu.cfs_period_us=100000",
+                "cpu: cpu.cfs_quota_us=50000",
+                "memory: memory.limit_in_bytes=1048576",
+                "pids: pids.max=100"
+            ]
+        );
+        assert_eq!(
+            written(&values, Version::Two),
+            [
+                "cpu: cpu.weight=20",
+                "cpu: cpu.max=50000 100000",
+                "memory: memory.max=1048576",
+                "pids: pids.max=100"
+            ]
+        );
+        let unlimited = Limits { cpu_period: 100_000, ..Limits::default() };
+        let unlimited = Values { cpu_shares: 2, limits: Some(unlimited) };
+        assert_eq!(
+            written(&unlimited, Version::Two),
+            ["cpu: cpu.weight=1", "cpu: cpu.max=max 100000", "memory: memory.max=max", "pids: pids.max=max"]
+        );
+        assert_eq!(
+            written(&unlimited, Version::One)[2..4],
+            ["cpu: cpu.cfs_quota_us=-1", "memory: memory.limit_in_bytes=-1"]
+        );
+        assert_eq!(written(&Values::weight(2), Version::One), ["cpu: cpu.shares=2"]);
+    }
+
+    #[test]
+    fn weights_are_the_kubelets() {
+        for (shares, wanted) in
+            [(0, 1), (2, 1), (102, 4), (1024, 39), (262_143, 9999), (262_144, 10_000), (1 << 40, 10_000)]
+        {
+            assert_eq!(weight(shares), wanted, "{shares}");
+        }
+    }
+}

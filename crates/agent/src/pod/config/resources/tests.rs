@@ -1,0 +1,170 @@
+//! Every row of the tables of resources.
+
+use super::*;
+use crate::pod::testkit;
+
+fn machine() -> Machine {
+    Machine { memory: 8 << 30, ..Machine::default() }
+}
+
+type Named<'a> = &'a [(&'a str, &'a str)];
+
+fn resources(requests: Named<'_>, limits: Named<'_>) -> ResourceRequirements {
+    let amounts = |named: Named<'_>| {
+        let wire = |(name, value): &(&str, &str)| ((*name).to_owned(), WireQuantity((*value).to_owned()));
+        Some(named.iter().map(wire).collect())
+    };
+    ResourceRequirements { requests: amounts(requests), limits: amounts(limits), claims: None }
+}
+
+fn pod_with(resources: &[ResourceRequirements]) -> Pod {
+    let names: Vec<String> = (0..resources.len()).map(|index| format!("c{index}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut pod = testkit::pod("Always", &[], &names);
+    for (container, resources) in pod.spec.as_mut().unwrap().containers.iter_mut().zip(resources) {
+        container.resources = Some(resources.clone());
+    }
+    pod
+}
+
+#[test]
+fn classes_follow_requests_and_limits() {
+    let both: Named<'_> = &[("cpu", "1"), ("memory", "1Gi")];
+    let table = [
+        (vec![resources(&[], &[])], QosClass::BestEffort),
+        (vec![resources(&[("cpu", "0")], &[])], QosClass::BestEffort),
+        (vec![resources(both, both)], QosClass::Guaranteed),
+        (vec![resources(&[], both)], QosClass::Guaranteed),
+        (vec![resources(both, both), resources(&[], &[])], QosClass::Burstable),
+        (vec![resources(&[("cpu", "1")], &[])], QosClass::Burstable),
+        (vec![resources(&[("cpu", "500m"), ("memory", "1Gi")], both)], QosClass::Burstable),
+    ];
+    for (resources, wanted) in table {
+        assert_eq!(qos_class(&pod_with(&resources)), wanted, "{resources:?}");
+    }
+}
+
+#[test]
+fn amounts_become_shares_quota_and_bytes() {
+    // requests, limits → shares, quota, bytes
+    let table: [(Named<'_>, Named<'_>, i64, i64, i64); 7] = [
+        (&[("cpu", "0")], &[("cpu", "1")], 2, 100_000, 0),
+        (&[], &[], 2, 0, 0),
+        (&[("cpu", "100m")], &[], 102, 0, 0),
+        (&[("cpu", "1")], &[("cpu", "2"), ("memory", "64Mi")], 1024, 200_000, 64 << 20),
+        (&[], &[("cpu", "500m")], 512, 50_000, 0),
+        (&[], &[("cpu", "1m")], 2, 1_000, 0),
+        (&[("cpu", "1000")], &[], 262_144, 0, 0),
+    ];
+    for (requests, limits, shares, quota, bytes) in table {
+        let pod = pod_with(&[resources(requests, limits)]);
+        let got = of_container(&pod, &spec::containers(&pod)[0], &machine());
+        let got = (got.cpu_shares, got.cpu_quota, got.memory_limit_in_bytes);
+        assert_eq!(got, (shares, quota, bytes), "{requests:?} {limits:?}");
+    }
+}
+
+#[test]
+fn the_kernel_ends_first_what_asked_for_least() {
+    let node = 10_000_000_000;
+    let score = |memory: &str| {
+        let pod = pod_with(&[resources(&[("memory", memory)], &[])]);
+        oom_score(&pod, &spec::containers(&pod)[0], node)
+    };
+    assert_eq!(score("5G"), 500);
+    assert_eq!(score("1k"), 999);
+    assert_eq!(score("100G"), 3);
+    let best_effort = pod_with(&[resources(&[], &[])]);
+    assert_eq!(oom_score(&best_effort, &spec::containers(&best_effort)[0], node), 1000);
+}
+
+#[test]
+fn a_sidecar_outlives_those_that_it_serves_and_what_a_pod_has_left_is_shared() {
+    let node = 10_000_000_000;
+    let mut pod = pod_with(&[resources(&[("memory", "4G")], &[]), resources(&[("memory", "2G")], &[])]);
+    let spec = pod.spec.as_mut().unwrap();
+    let sidecar = |memory: &str| Container {
+        restart_policy: Some("Always".to_owned()),
+        resources: Some(resources(&[("memory", memory)], &[])),
+        ..testkit::container("s")
+    };
+    spec.init_containers = Some(vec![sidecar("1G")]);
+    let score = |pod: &Pod, container: &Container| oom_score(pod, container, node);
+    let of_sidecar = |pod: &Pod| score(pod, &spec::init_containers(pod)[0]);
+    assert_eq!(of_sidecar(&pod), 800, "as the smallest container, not 900");
+    assert_eq!(score(&pod, &spec::containers(&pod)[0]), 600);
+    pod.spec.as_mut().unwrap().init_containers = Some(vec![sidecar("3G")]);
+    assert_eq!(of_sidecar(&pod), 700);
+    pod.spec.as_mut().unwrap().resources = Some(resources(&[("memory", "12G")], &[]));
+    assert_eq!(score(&pod, &spec::containers(&pod)[1]), 700, "a third of 3G more");
+    assert_eq!(of_sidecar(&pod), 600);
+    pod.spec.as_mut().unwrap().priority_class_name = Some("system-node-critical".to_owned());
+    assert_eq!(of_sidecar(&pod), -997);
+}
+
+#[test]
+fn machines_differ_in_what_they_can_limit() {
+    let pod = pod_with(&[resources(&[], &[("cpu", "1"), ("memory", "64Mi"), ("hugepages-2Mi", "4Mi")])]);
+    let on = |machine: &Machine| of_container(&pod, &spec::containers(&pod)[0], machine);
+    let files = |machine: &Machine| {
+        let mut files: Vec<String> =
+            on(machine).unified.into_iter().map(|(file, value)| format!("{file}={value}")).collect();
+        files.sort();
+        files
+    };
+    assert_eq!(files(&machine()), ["memory.oom.group=1"]);
+    let swap = Machine { swap_accounting: true, ..machine() };
+    assert_eq!(files(&swap), ["memory.oom.group=1", "memory.swap.max=0"]);
+    assert_eq!(on(&swap).memory_swap_limit_in_bytes, 0);
+    assert!(files(&Machine { single_process_oom_kill: true, ..machine() }).is_empty());
+    let old = Machine { unified_cgroups: false, ..swap };
+    assert!(files(&old).is_empty());
+    assert_eq!(on(&old).memory_swap_limit_in_bytes, 64 << 20);
+    let slower = Machine { cpu_period: 50_000, ..machine() };
+    assert_eq!((on(&slower).cpu_period, on(&slower).cpu_quota), (50_000, 50_000));
+    assert_eq!(on(&Machine { cpu_quota: false, ..machine() }).cpu_quota, NO_QUOTA);
+    let pages = Machine { huge_page_sizes: vec![2 << 20, 1 << 30], ..machine() };
+    let pages: Vec<(String, u64)> =
+        on(&pages).hugepage_limits.into_iter().map(|page| (page.page_size, page.limit)).collect();
+    assert_eq!(pages, [("2MB".to_owned(), 4 << 20), ("1GB".to_owned(), 0)]);
+    assert_eq!(page_size(64 << 10), "64KB");
+}
+
+#[test]
+fn a_pod_is_limited_as_a_whole_if_all_of_it_is() {
+    let both: Named<'_> = &[("cpu", "1"), ("memory", "1Gi")];
+    let cpu: Named<'_> = &[("cpu", "500m")];
+    let amounts = |cpu_shares, cpu_quota, memory| PodAmounts { cpu_shares, cpu_quota, memory };
+    let table = [
+        // Best effort has the least of everything.
+        (vec![resources(&[], &[])], amounts(2, None, None)),
+        (vec![resources(both, both)], amounts(1024, Some(100_000), Some(1 << 30))),
+        (vec![resources(both, both), resources(both, both)], amounts(2048, Some(200_000), Some(2 << 30))),
+        (vec![resources(cpu, &[])], amounts(512, None, None)),
+        // One of them could use all memory, but not all cpu.
+        (vec![resources(cpu, both), resources(cpu, &[("cpu", "2")])], amounts(1024, Some(300_000), None)),
+    ];
+    for (resources, wanted) in table {
+        assert_eq!(of_pod(&pod_with(&resources), &machine()), wanted, "{resources:?}");
+    }
+    let mut pod = pod_with(&[resources(cpu, &[])]);
+    pod.spec.as_mut().unwrap().resources = Some(resources(both, both));
+    assert_eq!(of_pod(&pod, &machine()), amounts(1024, Some(100_000), Some(1 << 30)), "its own come first");
+    let unlimited = Machine { cpu_quota: false, ..machine() };
+    assert_eq!(of_pod(&pod, &unlimited).cpu_quota, None);
+}
+
+#[test]
+fn a_sandbox_is_told_what_is_in_it_and_what_it_costs() {
+    let mut pod = pod_with(&[
+        resources(&[("cpu", "1")], &[("cpu", "2"), ("memory", "1Gi")]),
+        resources(&[("cpu", "1")], &[("cpu", "2")]),
+    ]);
+    let (together, overhead) = of_sandbox(&pod, &machine());
+    assert_eq!((together.cpu_shares, together.cpu_quota), (2048, 400_000));
+    assert_eq!(together.memory_limit_in_bytes, 1 << 30);
+    assert_eq!(overhead, None);
+    pod.spec.as_mut().unwrap().overhead = Some([("cpu".to_owned(), WireQuantity("250m".to_owned()))].into());
+    let (again, overhead) = of_sandbox(&pod, &machine());
+    assert_eq!((again, overhead.map(|overhead| overhead.cpu_shares)), (together, Some(256)));
+}

@@ -1,0 +1,86 @@
+//! Who is let in, and who is asked again when room appears.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_model::PodUid;
+
+use super::{Command, Record, Routes};
+use crate::admission::{self, Refusal};
+use crate::pod::{End, Mail, full_name};
+
+/// How far the pods of the sources have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// How many pods the sources want.
+    pub wanted: usize,
+    /// How many of them this node has no room for now, but would have if others were gone.
+    pub waiting_for_room: usize,
+}
+
+impl Routes {
+    /// Nothing runs any more of these pods: what is decided next does not count them.
+    pub(in crate::sync_loop) fn are_over(&mut self, pods: BTreeSet<PodUid>) {
+        self.over = pods;
+    }
+
+    /// A pod that was refused begins anew, as if it had just come.
+    pub(super) fn ask_again(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        let Some(source) = record.source.clone() else { return };
+        record.again = Some((record.pod.clone(), source));
+        record.is_leaving = true;
+        let mail = Mail::end(End { grace: None, forget: true });
+        commands.push(Command::Post { uid: uid.clone(), mail });
+    }
+
+    /// Why this node cannot take a pod now, beside those that it has.
+    pub(super) fn refusal(&self, pod: &Pod) -> Option<Refusal> {
+        let name = full_name(pod);
+        // Its earlier self goes before it comes.
+        let others = self.records.iter().filter(|(_, record)| record.name != name);
+        let others: Vec<&Pod> = others.filter_map(|(uid, record)| self.in_the_room(uid, record)).collect();
+        admission::admit(pod, &others, &self.node).err()
+    }
+
+    /// The pod that takes room for a record, if any does.
+    fn in_the_room<'a>(&self, uid: &PodUid, record: &'a Record) -> Option<&'a Pod> {
+        if let Some((again, _)) = &record.again {
+            return Some(again);
+        }
+        let is_in = record.is_wanted && record.refusal.is_none() && !self.over.contains(uid);
+        is_in.then_some(&*record.pod)
+    }
+
+    /// Room may have appeared: those that were refused are asked again, who came first first.
+    pub(in crate::sync_loop) fn reconsider(&mut self) -> Vec<Command> {
+        let mut refused: Vec<(u64, PodUid)> = self
+            .records
+            .iter()
+            .filter(|(_, record)| record.refusal.is_some() && record.is_wanted && !record.is_leaving)
+            .map(|(uid, record)| (record.number, uid.clone()))
+            .collect();
+        refused.sort();
+        let mut commands = Vec::new();
+        for (_, uid) in refused {
+            // One that still does not fit, but for another reason, says so.
+            let is_different = self.records.get(&uid).is_some_and(|record| {
+                let reason = |refusal: Option<&Refusal>| refusal.map(Refusal::reason);
+                reason(self.refusal(&record.pod).as_ref()) != reason(record.refusal.as_ref())
+            });
+            if is_different {
+                self.ask_again(&uid, &mut commands);
+            }
+        }
+        commands
+    }
+
+    /// How far the pods of the sources have come.
+    pub(in crate::sync_loop) fn outlook(&self) -> Outlook {
+        let wanted = self.records.values().filter(|record| record.is_wanted);
+        let waits = |record: &&Record| {
+            record.refusal.is_some() && admission::admit(&record.pod, &[], &self.node).is_ok()
+        };
+        Outlook { wanted: wanted.clone().count(), waiting_for_room: wanted.filter(waits).count() }
+    }
+}

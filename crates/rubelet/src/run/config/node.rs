@@ -1,0 +1,145 @@
+//! What a configuration file says about the node as a whole: how much pods may take of it, and how they are kept apart.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rubelet_agent::admission::SysctlPattern;
+use rubelet_agent::cgroup::Driver;
+use rubelet_agent::resource::Quantity;
+
+use super::{ConfigError, Fields, wrong};
+
+/// What a configuration file says about the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeConfig {
+    pub(crate) max_pods: Option<usize>,
+    /// What pods do not get, by resource.
+    pub(crate) reserved: BTreeMap<String, Quantity>,
+    /// What is kept free, of memory and of the disk of the data folder.
+    pub(crate) kept_free: KeptFree,
+    pub(crate) unsafe_sysctls: Vec<SysctlPattern>,
+    pub(crate) seccomp_default: bool,
+    pub(crate) cpu_quota: Option<bool>,
+    pub(crate) cpu_period: Option<Duration>,
+    pub(crate) single_process_oom_kill: bool,
+    pub(crate) groups: GroupConfig,
+}
+
+/// What it says about control groups of pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupConfig {
+    /// Whether pods have groups of their own.
+    pub(crate) are_made: bool,
+    /// Who makes them, if the runtime does not tell.
+    pub(crate) driver: Option<Driver>,
+    /// Below which group.
+    pub(crate) root: Option<String>,
+    pub(crate) pids_limit: Option<i64>,
+}
+
+impl Default for GroupConfig {
+    fn default() -> Self {
+        Self { are_made: true, driver: None, root: None, pids_limit: None }
+    }
+}
+
+/// What is kept free: of a kubelet's `evictionHard`, the two thresholds that lower what pods may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeptFree {
+    pub(crate) memory: Threshold,
+    pub(crate) disk: Threshold,
+}
+
+impl Default for KeptFree {
+    /// A kubelet's.
+    fn default() -> Self {
+        Self { memory: Threshold::Amount(Quantity::from_units(100 << 20)), disk: Threshold::Percent(10) }
+    }
+}
+
+/// An amount, or a part of the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Threshold {
+    Amount(Quantity),
+    Percent(i64),
+}
+
+impl Threshold {
+    /// How much that is of a whole.
+    pub(crate) fn of(self, whole: Quantity) -> Quantity {
+        match self {
+            Self::Amount(amount) => amount,
+            Self::Percent(percent) => Quantity::from_units(
+                i64::try_from(i128::from(whole.units()) * i128::from(percent) / 100).unwrap_or(0),
+            ),
+        }
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        let Some(percent) = text.strip_suffix('%') else {
+            return text.parse().map(Self::Amount).map_err(|error| format!("{error}"));
+        };
+        match percent.parse() {
+            Ok(percent) if (0..=100).contains(&percent) => Ok(Self::Percent(percent)),
+            _ => Err(format!("{text:?} is not a percentage")),
+        }
+    }
+}
+
+impl NodeConfig {
+    /// Takes what is about the node; what of it has no effect is put into `ignored`.
+    pub(super) fn take(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<Self, ConfigError> {
+        let mut reserved = BTreeMap::new();
+        for field in ["systemReserved", "kubeReserved"] {
+            for (name, text) in fields.take::<BTreeMap<String, String>>(field)?.unwrap_or_default() {
+                if !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
+                    ignored.push(format!("{field}.{name}"));
+                    continue;
+                }
+                let amount: Quantity = text.parse().map_err(|error| wrong(field, &error))?;
+                let sum = reserved.entry(name).or_insert(Quantity::ZERO);
+                *sum = *sum + amount;
+            }
+        }
+        let patterns = fields.take::<Vec<String>>("allowedUnsafeSysctls")?.unwrap_or_default();
+        let unsafe_sysctls: Result<Vec<SysctlPattern>, _> =
+            patterns.iter().map(|text| text.parse()).collect();
+        Ok(Self {
+            max_pods: fields.take("maxPods")?,
+            reserved,
+            kept_free: kept_free(fields, ignored)?,
+            unsafe_sysctls: unsafe_sysctls.map_err(|error| wrong("allowedUnsafeSysctls", &error))?,
+            seccomp_default: fields.take("seccompDefault")?.unwrap_or(false),
+            cpu_quota: fields.take("cpuCFSQuota")?,
+            cpu_period: fields.duration("cpuCFSQuotaPeriod")?,
+            single_process_oom_kill: fields.take("singleProcessOOMKill")?.unwrap_or(false),
+            groups: GroupConfig {
+                are_made: fields.take("cgroupsPerQOS")?.unwrap_or(true),
+                driver: match fields.take::<String>("cgroupDriver")?.filter(|text| !text.is_empty()) {
+                    Some(text) => Some(text.parse().map_err(|error| wrong("cgroupDriver", &error))?),
+                    None => None,
+                },
+                root: fields.take("cgroupRoot")?,
+                // Below zero means none.
+                pids_limit: fields.take::<i64>("podPidsLimit")?.filter(|limit| *limit > 0),
+            },
+        })
+    }
+}
+
+fn kept_free(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<KeptFree, ConfigError> {
+    const FIELD: &str = "evictionHard";
+    let mut kept = KeptFree::default();
+    let Some(signals) = fields.take::<BTreeMap<String, String>>(FIELD)? else { return Ok(kept) };
+    // A file that names some thresholds has no others.
+    kept = KeptFree { memory: Threshold::Percent(0), disk: Threshold::Percent(0) };
+    for (signal, text) in signals {
+        let threshold = || Threshold::read(&text).map_err(|error| wrong(FIELD, &error));
+        match signal.as_str() {
+            "memory.available" => kept.memory = threshold()?,
+            "nodefs.available" => kept.disk = threshold()?,
+            _ => ignored.push(format!("{FIELD}.{signal}")),
+        }
+    }
+    Ok(kept)
+}

@@ -1,0 +1,76 @@
+//! Whether pods have control groups of their own, and who makes them.
+
+use rubelet_agent::cgroup::{CgroupSettings, Driver, PodGroups};
+use rubelet_cri::{RuntimeClient, v1};
+
+use super::GroupConfig;
+
+/// The control groups of pods, where they can be had. Where not, that is said once, and pods are where the runtime puts
+/// them.
+pub(super) async fn open(config: &GroupConfig, client: &RuntimeClient) -> Option<PodGroups> {
+    if !config.are_made {
+        return None;
+    }
+    let driver = match told(client).await {
+        Some(driver) => driver,
+        None => config.driver.unwrap_or_default(),
+    };
+    if driver == Driver::Systemd && config.pids_limit.is_some() {
+        anstream::eprintln!("podPidsLimit has no effect: the runtime leaves control groups to systemd");
+    }
+    let usual = CgroupSettings::default();
+    let settings = CgroupSettings {
+        driver,
+        root: config.root.clone().unwrap_or(usual.root),
+        pids_limit: config.pids_limit,
+    };
+    match PodGroups::open(&settings) {
+        Ok(groups) => Some(groups),
+        Err(error) => {
+            anstream::eprintln!(
+                "pods have no control groups of their own, and limits of a whole pod have no effect: {error}"
+            );
+            None
+        }
+    }
+}
+
+/// Who makes groups, as the runtime tells. One that is older than that question may show its configuration.
+async fn told(client: &RuntimeClient) -> Option<Driver> {
+    if let Ok(answer) = client.runtime_config().await {
+        return match answer.linux?.cgroup_driver() {
+            v1::CgroupDriver::Systemd => Some(Driver::Systemd),
+            v1::CgroupDriver::Cgroupfs => Some(Driver::Cgroupfs),
+        };
+    }
+    let info = client.status(true).await.ok()?.info;
+    of_containerd(info.get("config")?)
+}
+
+/// The configuration of a containerd before 2.0.
+fn of_containerd(config: &str) -> Option<Driver> {
+    let config: serde_json::Value = serde_json::from_str(config).ok()?;
+    let containerd = config.get("containerd")?;
+    let name = containerd.get("defaultRuntimeName")?.as_str()?;
+    let options = containerd.get("runtimes")?.get(name)?.get("options")?;
+    let is_systemd = options.get("SystemdCgroup").and_then(serde_json::Value::as_bool).unwrap_or(false);
+    Some(if is_systemd { Driver::Systemd } else { Driver::Cgroupfs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_containerd_shows_who_makes_groups() {
+        let config = |options: &str| {
+            format!(
+                r#"{{"containerd":{{"defaultRuntimeName":"runc","runtimes":{{"runc":{{"options":{options}}}}}}}}}"#
+            )
+        };
+        assert_eq!(of_containerd(&config(r#"{"SystemdCgroup":true}"#)), Some(Driver::Systemd));
+        assert_eq!(of_containerd(&config("{}")), Some(Driver::Cgroupfs));
+        assert_eq!(of_containerd("{}"), None);
+        assert_eq!(of_containerd("nonsense"), None);
+    }
+}
