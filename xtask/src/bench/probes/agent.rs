@@ -72,6 +72,7 @@ impl BenchAgent {
             settings,
             updates,
             metrics,
+            groups: None,
         });
         let mut feeding = JoinSet::new();
         feeding.spawn(
