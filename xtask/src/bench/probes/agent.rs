@@ -1,6 +1,7 @@
 //! An agent with many pods, put together as `rubelet run` does.
 
 use std::fmt::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -58,6 +59,7 @@ impl BenchAgent {
         let mut settings = Settings::new("bench", data.path());
         settings.logs = data.path().join("logs");
         settings.network = PodNetwork::LoopbackOnly;
+        settings.machine.unified_cgroups = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
         if let Some(limit) = args.begin_at_once {
             settings.exec_probes.begin_at_once = limit;
         }
