@@ -14,6 +14,9 @@ use super::marks::{Marks, Moment, kill};
 use crate::bench::request;
 use crate::bench::subject::Subject;
 
+/// What an agent gives every container, at least.
+const LEAST_GRACE: Duration = Duration::from_secs(2);
+
 pub(super) struct Bare {
     subject: Subject,
     pub(super) marks: Marks,
@@ -95,7 +98,7 @@ impl Bare {
         let gone = self.marks.gone(begin);
         let removed = try_join_all(std::mem::take(&mut self.pods).into_values().map(
             |(sandbox, container)| async move {
-                client.stop_container(&container, Duration::ZERO).await?;
+                client.stop_container(&container, LEAST_GRACE).await?;
                 client.stop_pod_sandbox(&sandbox).await?;
                 client.remove_pod_sandbox(&sandbox).await?;
                 anyhow::Ok(())
