@@ -23,6 +23,9 @@ pub(crate) struct PlegArgs {
     /// Only the history with this seed
     #[arg(long)]
     seed: Option<u64>,
+    /// On how many processors [default: all]
+    #[arg(long)]
+    threads: Option<u64>,
 }
 
 #[derive(Args)]
@@ -62,11 +65,14 @@ impl PlegArgs {
     fn run(&self) -> anyhow::Result<()> {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["test", "--release", "--package", "pleg", "--features", "cri", "--test", "soak", "--"]);
-        // One after the other: each of them uses all processors.
+        // One after the other: each of them uses all processors that it may.
         cargo.args(["--nocapture", "--test-threads", "1"]);
         cargo.env("RUBELET_SOAK_HISTORIES", self.histories.to_string());
         if let Some(seed) = self.seed {
             cargo.env("RUBELET_SOAK_SEED", seed.to_string());
+        }
+        if let Some(threads) = self.threads {
+            cargo.env("RUBELET_SOAK_THREADS", threads.to_string());
         }
         foreground(&mut cargo)
     }

@@ -75,7 +75,7 @@ pub struct Core {
     looks: BTreeMap<PodUid, Wish>,
     /// Looks wanted, by when somebody asked.
     nudges: BTreeMap<PodUid, Wish>,
-    /// Asked for before the pod had a record.
+    /// Asked for before the pod had a record, and since the last full list.
     early_reinspects: BTreeMap<PodUid, Stamp>,
     lanes: Lanes,
     /// Rounds that have not ended, oldest first. A pod is in one at most, so there are no more of them than pods.
@@ -130,7 +130,8 @@ impl Core {
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
         let mut out = Vec::new();
         match input {
-            Input::Tick => {}
+            // In a step of its own, so that what was put off never looks like what a list or a look led to.
+            Input::Tick => self.keep_agenda(now, &mut out),
             Input::Listed { asked, answer } => self.listed(asked, answer, now, &mut out),
             Input::Looked { pod, asked, answer } => self.looked(&pod, asked, answer, now, &mut out),
             Input::Inspected { pod, ticket, answer } => self.inspected(&pod, ticket, answer, now, &mut out),
@@ -146,7 +147,6 @@ impl Core {
             }
         }
         self.expire_suspects(now, &mut out);
-        self.keep_agenda(now, &mut out);
         self.start_lists(now, &mut out);
         self.start_inspections(now, &mut out);
         out

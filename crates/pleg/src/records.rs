@@ -209,7 +209,8 @@ impl Record {
 
     /// Whether a list filtered by UID finds all of this pod, as far as we know.
     pub(crate) fn is_selectable(&self) -> bool {
-        self.newest_view().is_some_and(|pod| pod.selectable)
+        let seen_last = self.newest_view().or_else(|| self.committed().map(Arc::as_ref));
+        seen_last.is_some_and(|pod| pod.selectable)
     }
 
     /// Whether `pod` shows the same things in the same states as the committed view, and as its status.

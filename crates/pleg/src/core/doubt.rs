@@ -6,7 +6,7 @@
 //! simply killed, and somebody waits to start them again, so that end is told at once, and corrected if need be.
 //!
 //! And what is removed right after it ended may be missed by every look, with its end announced a moment after it was
-//! found to be gone. So a moment is what is waited for.
+//! found to be gone. So a moment is what is waited for, of a container or of a whole pod.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::records::{Doubt, Recheck, Record};
 /// How long an end that may be wrong is not believed.
 const BELIEVED_AFTER: Duration = Duration::from_millis(500);
 /// How long to wait for word of an end that was not seen.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(200);
 /// When an end that may be incomplete is looked at again.
 pub(super) const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
@@ -74,10 +74,12 @@ impl Core {
     }
 
     /// Whether to wait before telling that something is gone which ran when it was seen last: its end was not seen, and
-    /// may be announced any moment. (Not of a whole pod: that is gone when a list has proved it, and no later.)
-    pub(super) fn waits_for_last_words(&mut self, uid: &PodUid, new: &RuntimePod, now: Now) -> bool {
+    /// may be announced any moment. `new` is what is left of the pod, if anything is.
+    pub(super) fn waits_for_last_words(&mut self, uid: &PodUid, new: Option<&RuntimePod>, now: Now) -> bool {
         let Some(record) = self.records.get(uid) else { return false };
-        let is_there = |id: &ContainerId| new.containers.iter().any(|container| container.id == *id);
+        let is_there = |id: &ContainerId| {
+            new.is_some_and(|new| new.containers.iter().any(|container| container.id == *id))
+        };
         let is_doubted = |id: &ContainerId| {
             let doubted = record.doubt.as_ref().and_then(|doubt| doubt.status.container(id));
             doubted.is_some_and(|container| container.state == ContainerState::Exited)

@@ -186,6 +186,9 @@ impl Core {
             record.parts_missing = !absence_is_proof;
             if absence_is_proof {
                 record.latest = Latest::Gone(Trigger::Relist);
+            } else if matches!(record.latest, Latest::Gone(_)) {
+                // An earlier list has proved it, and a word is waited for: this one adds nothing.
+                continue;
             }
             missing.push(uid.clone());
         }
@@ -204,6 +207,8 @@ impl Core {
             self.open_in_round(uid);
         }
         if !reconnected {
+            // Who asked has waited for a list. Should the pod come yet, it is inspected because it is new.
+            self.early_reinspects.retain(|_, wished| *wished > asked);
             self.weigh_announcements(Scope::All, asked, absence_is_proof, now, out);
             self.stream_baseline(asked, now);
         }

@@ -19,7 +19,11 @@ impl Core {
         match &record.latest {
             Latest::Gone(trigger) => {
                 let trigger = *trigger;
-                self.remove(uid, trigger, now, out);
+                if self.waits_for_last_words(uid, None, now) {
+                    self.hold(uid, out);
+                } else {
+                    self.remove(uid, trigger, now, out);
+                }
                 return;
             }
             Latest::Listed(snapshot) => {
@@ -57,6 +61,16 @@ impl Core {
         }
         if was_withdrawn {
             self.close_in_round(uid, now, out);
+        }
+    }
+
+    /// The cache does not vouch for this pod until it is settled.
+    fn hold(&mut self, uid: &PodUid, out: &mut Vec<Effect>) {
+        if let Some(record) = self.records.get_mut(uid)
+            && !record.held
+        {
+            record.held = true;
+            out.push(Effect::Hold { pod: uid.clone() });
         }
     }
 
@@ -130,7 +144,7 @@ impl Core {
         self.lanes.finish(uid);
         match answer {
             Ok(status) if record.is_doubtful(&status, now.stamp) => self.doubt(uid, status, now),
-            Ok(_) if self.waits_for_last_words(uid, &snapshot.pod, now) => {}
+            Ok(_) if self.waits_for_last_words(uid, Some(&snapshot.pod), now) => {}
             Ok(status) => self.commit(uid, snapshot, started, status, now, out),
             Err(error) => self.could_not_inspect(uid, &snapshot, started, error, now, out),
         }

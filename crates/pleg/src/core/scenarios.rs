@@ -227,8 +227,9 @@ fn a_reinspection_asked_for_before_the_pod_exists_waits_for_it() {
     pleg.relist(vec![]);
     let at = pleg.now().stamp;
     pleg.step(Input::Reinspect { pod: "A".into(), at });
-    assert_eq!(pleg.relist(vec![]), []);
+    pleg.step(Input::Reinspect { pod: "nobody".into(), at });
     assert_eq!(pleg.relist(vec![pod("A", &[("c", Running)])]), [told(Started, "A", "c")]);
+    assert_eq!(pleg.core.early_reinspects.len(), 0, "a list has answered who asked about nobody");
     pleg.take_inspected();
     pleg.relist(vec![pod("A", &[("c", Running)])]);
     assert!(pleg.take_inspected().is_empty(), "the first inspection fulfilled the wish");

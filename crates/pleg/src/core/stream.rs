@@ -15,6 +15,7 @@ use std::time::Duration;
 use rubelet_model::{ContainerId, PodRef, PodUid, UnixNanos};
 use serde::{Deserialize, Serialize};
 
+use super::doubt::LAST_WORDS;
 use super::graves::Graves;
 use super::period::PeriodReason;
 use super::telling::Telling;
@@ -70,6 +71,14 @@ struct Thing {
     tries: usize,
     /// Whether all of it may be from before the stream was opened.
     is_old: bool,
+}
+
+impl Thing {
+    /// Until when to wait for word of how it ended, now that it is gone: announcements may overtake each other.
+    fn last_words_by(&self) -> Option<Stamp> {
+        let may_come = self.exit.is_none() && !matches!(self.subject, Some(Subject::Sandbox { .. }));
+        may_come.then(|| self.heard.plus(LAST_WORDS))
+    }
 }
 
 /// A set of steps.
@@ -263,7 +272,12 @@ impl Core {
                 // Its end is about to be told, as of something that was known.
                 None if will_be_told => {}
                 None if !proves_absence => {}
-                None => self.tell_short_life(&id, now, out),
+                None => match (thing.last_words_by(), &thing.pod) {
+                    (Some(until), Some(pod)) if now.stamp < until => {
+                        self.agenda.look(pod.uid.clone(), until);
+                    }
+                    _ => self.tell_short_life(&id, now, out),
+                },
             }
         }
     }

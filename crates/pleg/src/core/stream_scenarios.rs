@@ -8,7 +8,7 @@ use LifeStep::{Created as WasCreated, Deleted, Started as WasStarted, Stopped};
 use super::harness::{Exited, Harness, Running, announcement, pod, told};
 use super::*;
 use crate::announce::{Announcement, LifeStep, StreamError};
-use crate::event::{EventKind, Exit};
+use crate::event::{EventKind, Exit, Subject};
 
 fn exit(code: i32, reason: &str) -> Exit {
     Exit { code, reason: reason.into(), oom_killed: reason == "OOMKilled" }
@@ -140,7 +140,11 @@ fn what_was_gone_before_anybody_looked_is_told_with_its_exit_code() {
 #[test]
 fn a_whole_pod_that_came_and_went_is_told() {
     let mut pleg = listening();
-    announce(&mut pleg, [announcement("B", "s", WasStarted), announcement("B", "s", Deleted)]);
+    let of_sandbox = |step| Announcement {
+        subject: Some(Subject::Sandbox { id: "s".into(), attempt: 0 }),
+        ..announcement("B", "s", step)
+    };
+    announce(&mut pleg, [of_sandbox(WasStarted), of_sandbox(Deleted)]);
     pleg.answer_look("B", None);
     pleg.pass(Duration::from_millis(100));
     pleg.tick();
@@ -194,6 +198,42 @@ fn a_moment_is_waited_for_the_last_words_of_what_is_gone() {
     pleg.tick();
     pleg.answer_inspections();
     assert_eq!(pleg.take_told(), [told(Died, "A", "c3"), told(Removed, "A", "c3")]);
+}
+
+#[test]
+fn a_moment_is_waited_for_the_last_words_of_a_whole_pod() {
+    let mut pleg = listening();
+    pleg.start_list();
+    pleg.answer_list(vec![]);
+    assert_eq!(pleg.told, [], "nobody has said how it ended");
+    let end = Announcement { exit: Some(exit(9, "Error")), ..announcement("A", "c1", Stopped) };
+    announce(&mut pleg, [end]);
+    pleg.answer_look("A", None);
+    let died =
+        pleg.told.iter().find(|event| event.kind == Died).expect("told at once when the word has come");
+    assert_eq!(died.exit, Some(exit(9, "Error")));
+
+    // And if no word comes, it is told without.
+    let mut pleg = listening();
+    pleg.start_list();
+    pleg.answer_list(vec![]);
+    pleg.pass(Duration::from_millis(200));
+    pleg.tick();
+    assert_eq!(pleg.take_told(), [told(Died, "A", "c1"), told(Removed, "A", "c1")]);
+}
+
+#[test]
+fn a_moment_is_waited_for_the_last_words_of_a_short_life() {
+    let mut pleg = listening();
+    let here = || Some(pod("A", &[("c1", Running)]));
+    announce(&mut pleg, [announcement("A", "brief", Deleted)]);
+    pleg.answer_look("A", here());
+    assert_eq!(pleg.told, [], "its end may have been overtaken by its removal");
+    let end = Announcement { exit: Some(exit(3, "Error")), ..announcement("A", "brief", Stopped) };
+    announce(&mut pleg, [end]);
+    pleg.answer_look("A", here());
+    let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
+    assert_eq!(died.exit, Some(exit(3, "Error")));
 }
 
 /// Runtimes keep old announcements for whoever comes first.

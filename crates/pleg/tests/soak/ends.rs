@@ -1,5 +1,5 @@
-//! Much happens at once, and every event arrives: then the end of every container is told once, with its exit code, even
-//! of those that nobody ever saw.
+//! Much happens at once, and every event arrives, if late, twice or in another order: then the end of every container is
+//! told once, with its exit code, even of those that nobody ever saw.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,6 +11,9 @@ use crate::heard::Heard;
 use crate::node::Node;
 use crate::pass;
 
+/// By how many milliseconds an event is late, at most. For the end of something, 200 are waited.
+const LATEST: u64 = 180;
+
 pub(crate) async fn in_bursts(seed: u64) {
     let profile = [Profile::Ctd2, Profile::Ctd17, Profile::CrioOn][(seed % 3) as usize];
     let context = format!("seed {seed}, {profile}");
@@ -21,8 +24,7 @@ pub(crate) async fn in_bursts(seed: u64) {
     let heard = Heard::by_subscribing(&handle);
     pleg.start();
     pass(Duration::from_secs(5)).await;
-    // In order, since an end that is announced after it was found out comes too late.
-    node.runtime.events().tamper(EventFaults { double: 0.2, ..EventFaults::default() });
+    node.runtime.events().tamper(faults(&mut random));
 
     let mut ended = BTreeMap::new();
     for burst in 0..random.usize(1..6) {
@@ -47,6 +49,23 @@ pub(crate) async fn in_bursts(seed: u64) {
         let told: Vec<_> =
             heard.ends(container.as_str()).into_iter().map(|exit| exit.map(|exit| exit.code)).collect();
         assert_eq!(told, [Some(code)], "{context}: the end of {container}");
+    }
+}
+
+/// None is late by more than what is waited for the last words of what is gone: an end that is announced after it was told
+/// comes too late.
+fn faults(random: &mut fastrand::Rng) -> EventFaults {
+    let doubled = EventFaults { double: 0.2, ..EventFaults::default() };
+    if random.u8(..3) == 0 {
+        return doubled;
+    }
+    let latest = Duration::from_millis(random.u64(2..LATEST));
+    EventFaults {
+        reorder: 0.2,
+        reorder_hold: latest,
+        delay: 0.2,
+        delay_by: (Duration::from_millis(1), latest),
+        ..doubled
     }
 }
 

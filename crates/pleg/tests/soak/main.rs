@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How many histories each test plays, if nothing else is asked for.
 const HISTORIES: u64 = 700;
 
-/// Plays histories with the seeds that are asked for, on all processors.
+/// Plays histories with the seeds that are asked for, on all processors or as many as `RUBELET_SOAK_THREADS` says.
 fn play(history: impl Fn(u64) + Sync) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(seed) = number("RUBELET_SOAK_SEED") {
@@ -25,7 +25,8 @@ fn play(history: impl Fn(u64) + Sync) {
     }
     let count = number("RUBELET_SOAK_HISTORIES").unwrap_or(HISTORIES);
     let next = AtomicU64::new(0);
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let processors = || std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let threads = number("RUBELET_SOAK_THREADS").unwrap_or_else(processors).max(1);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {

@@ -34,6 +34,20 @@ fn replay(path: &Path) -> Result<Vec<PodEvent>, Damage> {
     Ok(events)
 }
 
+/// So small that histories fill it several times over, and large enough for the state at any moment of them.
+const FOLDER: u64 = 40_000;
+
+/// A folder that is too small for the state is not filled, and what it can hold is recorded.
+#[test]
+fn a_folder_that_is_too_small_stays_within_its_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let history = [Op::Create { pod: 0, state: ContainerState::Running }, Op::AnswerList];
+    record(&history, Recorder::to_folder(folder.path(), 500, "a test").expect("a folder"));
+    let files = folder.path().read_dir().expect("a folder");
+    let size: u64 = files.map(|file| file.expect("a file").metadata().expect("it is there").len()).sum();
+    assert!((1..=500).contains(&size), "{size} bytes");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 20, ..Default::default() })]
 
@@ -45,15 +59,18 @@ proptest! {
         prop_assert_eq!(replay(&path).expect("whole"), run.heard);
     }
 
-    /// Each file of a folder starts with a copy of the state, and gives the events from there on.
+    /// Each file of a folder starts with a copy of the state, and gives the events from there on. All of them together
+    /// are no larger than they may be.
     #[test]
     fn every_file_of_a_folder_gives_its_part(history in history()) {
         let folder = tempfile::tempdir().expect("a folder");
-        let run = record(&history, Recorder::to_folder(folder.path(), 20_000, "a test").expect("a folder"));
+        let run = record(&history, Recorder::to_folder(folder.path(), FOLDER, "a test").expect("a folder"));
         let mut files: Vec<PathBuf> =
             folder.path().read_dir().expect("a folder").map(|file| file.expect("a file").path()).collect();
         files.sort();
         prop_assert!(files.len() <= 4);
+        let size: u64 = files.iter().map(|file| file.metadata().expect("it is there").len()).sum();
+        prop_assert!(size <= FOLDER, "{size} bytes");
         let mut played = Vec::new();
         for (index, file) in files.iter().enumerate() {
             match replay(file) {
