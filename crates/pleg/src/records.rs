@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use rubelet_model::{PodRef, PodStatus, RuntimePod, SandboxState};
+use rubelet_model::{ContainerId, PodRef, PodStatus, RuntimePod, SandboxState};
 use serde::{Deserialize, Serialize};
 
 use crate::announce::LifeStep;
@@ -118,9 +118,12 @@ pub(crate) struct Record {
     pub(crate) recheck: Recheck,
     /// What an inspection found that is not believed yet.
     pub(crate) doubt: Option<Box<Doubt>>,
-    /// Until when to wait for word of how something ended that is gone.
-    #[serde(default)]
-    pub(crate) last_words: Option<Stamp>,
+    /// Of what is gone, and nobody has said how it ended: until when to wait for that.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) awaited_ends: BTreeMap<ContainerId, Stamp>,
+    /// Until when to wait for any of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) patience_ends: Option<Stamp>,
     pub(crate) inspection: Inspection,
     pub(crate) trouble: Option<Box<Trouble>>,
     /// Whether the cache was told not to vouch for this pod by its global time.
@@ -144,7 +147,8 @@ impl Record {
             reinspect: None,
             recheck: Recheck::No,
             doubt: None,
-            last_words: None,
+            awaited_ends: BTreeMap::new(),
+            patience_ends: None,
             inspection: Inspection::Idle,
             trouble: None,
             held: false,

@@ -22,6 +22,8 @@ use crate::records::{Doubt, Recheck, Record};
 const BELIEVED_AFTER: Duration = Duration::from_millis(500);
 /// How long to wait for word of an end that was not seen.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long to wait for the words of one after the other, at most.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// When an end that may be incomplete is looked at again.
 pub(super) const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
@@ -46,6 +48,25 @@ impl Record {
             // Of what had ended before anybody looked, nothing better will be known.
             && self.status.is_some()
             && self.new_ends(status).any(|container| MADE_UP.contains(&container.exit_code))
+    }
+
+    /// The containers of the committed view that had not ended there, are not in `new`, and of whose end no inspection has
+    /// told either.
+    fn gone_without_end<'a>(&'a self, new: Option<&'a RuntimePod>) -> impl Iterator<Item = &'a ContainerId> {
+        let committed = self.committed().into_iter().flat_map(|committed| &committed.containers);
+        let is_there = move |id: &ContainerId| {
+            new.is_some_and(|new| new.containers.iter().any(|container| container.id == *id))
+        };
+        let has_ended = |id: &ContainerId| {
+            let statuses = self.doubt.iter().map(|doubt| &doubt.status).chain(&self.status);
+            statuses
+                .filter_map(|status| status.container(id))
+                .any(|known| known.state == ContainerState::Exited)
+        };
+        committed
+            .filter(|container| container.state != ContainerState::Exited)
+            .map(|container| &container.id)
+            .filter(move |id| !is_there(id) && !has_ended(id))
     }
 
     /// Whether it shows an end that may not be the whole truth.
@@ -73,41 +94,33 @@ impl Core {
         }
     }
 
-    /// Whether to wait before telling that something is gone which ran when it was seen last: its end was not seen, and
-    /// may be announced any moment. `new` is what is left of the pod, if anything is.
+    /// Whether to wait before telling that something is gone which had not ended when it was seen last: its end was not
+    /// seen, and may be announced any moment. `new` is what is left of the pod, if anything is. Each has its own moment;
+    /// together they do not wait for ever.
     pub(super) fn waits_for_last_words(&mut self, uid: &PodUid, new: Option<&RuntimePod>, now: Now) -> bool {
+        let is_open = self.announced.is_open();
         let Some(record) = self.records.get(uid) else { return false };
-        let is_there = |id: &ContainerId| {
-            new.is_some_and(|new| new.containers.iter().any(|container| container.id == *id))
-        };
-        let is_doubted = |id: &ContainerId| {
-            let doubted = record.doubt.as_ref().and_then(|doubt| doubt.status.container(id));
-            doubted.is_some_and(|container| container.state == ContainerState::Exited)
-        };
-        let has_unknown_end = record.committed().is_some_and(|committed| {
-            committed.containers.iter().any(|container| {
-                container.state == ContainerState::Running
-                    && !is_there(&container.id)
-                    && !is_doubted(&container.id)
-                    && self.announced.exit(&container.id).is_none()
-            })
-        });
-        if !has_unknown_end || !self.announced.is_open() {
+        let silent: Vec<ContainerId> = record.gone_without_end(new).cloned().collect();
+        let silent: Vec<ContainerId> =
+            silent.into_iter().filter(|id| is_open && self.announced.exit(id).is_none()).collect();
+        let Some(record) = self.records.get_mut(uid) else { return false };
+        record.awaited_ends.retain(|id, _| silent.contains(id));
+        if silent.is_empty() {
             return false;
         }
-        let until = match record.last_words {
-            Some(until) => until,
-            None => {
-                let until = now.stamp.plus(LAST_WORDS);
-                self.agenda.inspect(uid.clone(), until);
-                until
-            }
-        };
-        if let Some(record) = self.records.get_mut(uid) {
-            record.last_words = Some(until);
-            record.recheck = Recheck::Later;
+        let mut added = None;
+        for id in silent {
+            let until = record.awaited_ends.entry(id).or_insert_with(|| now.stamp.plus(LAST_WORDS));
+            added = added.max(Some(*until));
         }
-        now.stamp < until
+        let patience = *record.patience_ends.get_or_insert_with(|| now.stamp.plus(PATIENCE));
+        let until = added.map_or(patience, |until| until.min(patience));
+        if until <= now.stamp {
+            return false;
+        }
+        record.recheck = Recheck::Later;
+        self.agenda.inspect(uid.clone(), until);
+        true
     }
 
     /// It is time to inspect a pod once more.

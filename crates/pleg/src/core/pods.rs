@@ -188,7 +188,8 @@ impl Core {
         let status = Arc::new(status);
         let before = record.status.clone();
         record.doubt = None;
-        record.last_words = None;
+        record.awaited_ends.clear();
+        record.patience_ends = None;
         let is_corrected = record.recheck == Recheck::Due && before.as_ref() != Some(&status);
         record.recheck = if record.is_suspicious(&status) { Recheck::Later } else { Recheck::No };
         if record.recheck == Recheck::Later {
