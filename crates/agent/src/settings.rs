@@ -9,6 +9,8 @@ use crate::pod::{Growth, Machine, NodeDns, PodNetwork, SecuritySettings};
 pub use crate::probe::ProbeLimits;
 use crate::volumes::DataDirectory;
 
+pub use crate::image::PullRate;
+
 /// How an agent behaves on its node. The defaults are the kubelet's where it has one.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -46,6 +48,8 @@ pub struct Settings {
     pub exec_probes: ProbeLimits,
     /// How many images are fetched at the same time.
     pub parallel_pulls: usize,
+    /// How often registries are asked.
+    pub pull_rate: PullRate,
 }
 
 impl Settings {
@@ -74,6 +78,7 @@ impl Settings {
             dead_instances: 1,
             exec_probes: ProbeLimits::default(),
             parallel_pulls: 1,
+            pull_rate: PullRate::default(),
         }
     }
 }

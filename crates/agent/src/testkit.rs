@@ -30,6 +30,7 @@ struct World {
     calls: Vec<String>,
     next: u64,
     absent_images: BTreeSet<String>,
+    lets_in: Option<String>,
     fails: BTreeMap<&'static str, CallError>,
     hangs: BTreeSet<&'static str>,
     lost_answers: BTreeSet<&'static str>,
@@ -128,6 +129,11 @@ impl FakeRuntime {
         } else {
             world.absent_images.remove(name);
         }
+    }
+
+    /// Only this user gets images from now on.
+    pub(crate) fn let_in(&self, user: &str) {
+        self.0.lock().lets_in = Some(user.to_owned());
     }
 
     /// The process of the newest container of this name ends, if one runs.
@@ -427,11 +433,21 @@ impl Runtime for FakeRuntime {
 impl ImageStore for FakeRuntime {
     async fn image(&self, name: &str) -> Result<Option<v1::Image>, CallError> {
         let is_absent = self.0.lock().absent_images.contains(name);
-        Ok((!is_absent).then(|| v1::Image { id: "sha256:1".to_owned(), ..v1::Image::default() }))
+        Ok((!is_absent).then(|| v1::Image { id: "sha256:1".to_owned(), size: 4_096, ..v1::Image::default() }))
     }
 
-    async fn pull(&self, name: &str, _: v1::PodSandboxConfig) -> Result<String, CallError> {
-        self.call("pull", format!("pull {name}")).await?;
+    async fn pull(
+        &self,
+        name: &str,
+        auth: Option<v1::AuthConfig>,
+        _: v1::PodSandboxConfig,
+    ) -> Result<String, CallError> {
+        let user = auth.map(|auth| auth.username);
+        let words = user.as_ref().map_or(format!("pull {name}"), |user| format!("pull {name} as {user}"));
+        self.call("pull", words).await?;
+        if self.0.lock().lets_in.as_ref().is_some_and(|wanted| user.as_ref() != Some(wanted)) {
+            return Err(refused(&format!("no pull for {}", user.unwrap_or_else(|| "nobody".to_owned()))));
+        }
         if self.0.lock().absent_images.contains(name) {
             return Err(CallError { failure: CallFailure::NotFound, message: "no such image".into() });
         }

@@ -1,17 +1,23 @@
-//! Images for containers: whether one must be fetched, and fetching it, a few at a time.
+//! Images for containers: whether one must be fetched, with which credentials, and fetching it, a few at a time.
 
+mod credentials;
+mod docker_config;
+mod keyring;
+mod limit;
 mod name;
 mod policy;
-
-use std::sync::Arc;
+mod puller;
 
 use rubelet_cri::v1;
-use tokio::sync::Semaphore;
 
-use crate::runtime::{CallError, ImageStore};
+use crate::runtime::CallError;
 
+pub(crate) use credentials::{Credentials, node_config};
+pub(crate) use docker_config::CredentialError;
+pub use limit::PullRate;
 pub(crate) use name::full_name;
 pub(crate) use policy::PullPolicy;
+pub(crate) use puller::{Pulled, Puller};
 
 /// An image that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +40,14 @@ pub(crate) enum ImageError {
     #[error("Container image {0:?} is not present with pull policy of Never")]
     NeverPull(String),
     #[error("{0}")]
+    Credentials(#[from] CredentialError),
+    #[error("pull QPS exceeded")]
+    TooMany,
+    #[error("image pull failed for {image} because the registry is unavailable{detail}")]
+    RegistryUnavailable { image: String, detail: String },
+    #[error("image pull failed for {image} because the signature validation failed{detail}")]
+    SignatureValidationFailed { image: String, detail: String },
+    #[error("{0}")]
     Pull(CallError),
 }
 
@@ -44,47 +58,55 @@ impl ImageError {
             Self::InvalidName(_) => "InvalidImageName",
             Self::Inspect(_) => "ImageInspectError",
             Self::NeverPull(_) => "ErrImageNeverPull",
-            Self::Pull(error) if error.message.starts_with("RegistryUnavailable") => "RegistryUnavailable",
-            Self::Pull(error) if error.message.starts_with("SignatureValidationFailed") => {
-                "SignatureValidationFailed"
-            }
-            Self::Pull(_) => "ErrImagePull",
+            Self::RegistryUnavailable { .. } => "RegistryUnavailable",
+            Self::SignatureValidationFailed { .. } => "SignatureValidationFailed",
+            Self::Credentials(_) | Self::TooMany | Self::Pull(_) => "ErrImagePull",
         }
     }
-}
 
-/// Fetches images, a bounded number at a time.
-#[derive(Debug)]
-pub(crate) struct Puller<S> {
-    store: Arc<S>,
-    at_once: Semaphore,
-}
-
-impl<S: ImageStore> Puller<S> {
-    pub(crate) fn new(store: Arc<S>, at_once: usize) -> Self {
-        Self { store, at_once: Semaphore::new(at_once.max(1)) }
-    }
-
-    /// The image of that name, if it is there.
-    pub(crate) async fn present(&self, name: &str) -> Result<Option<Resolved>, ImageError> {
-        let image = self.store.image(name).await.map_err(ImageError::Inspect)?;
-        Ok(image.map(|image| resolved(image.id.clone(), &image)))
-    }
-
-    /// Fetches an image when it is its turn.
-    pub(crate) async fn pull(
-        &self,
-        name: &str,
-        sandbox_config: v1::PodSandboxConfig,
-    ) -> Result<Resolved, ImageError> {
-        // Nobody closes it.
-        let _turn = self.at_once.acquire().await;
-        let reference = self.store.pull(name, sandbox_config).await.map_err(ImageError::Pull)?;
-        let image = self.store.image(&reference).await.map_err(ImageError::Inspect)?.unwrap_or_default();
-        Ok(resolved(reference, &image))
+    /// What a runtime says when it could not fetch an image. Two of its words are the beginning of a message.
+    fn of_pull(image: &str, error: CallError) -> Self {
+        let after = |word: &str| error.message.strip_prefix(word).map(str::to_owned);
+        let image = || image.to_owned();
+        if let Some(detail) = after("RegistryUnavailable") {
+            return Self::RegistryUnavailable { image: image(), detail };
+        }
+        match after("SignatureValidationFailed") {
+            Some(detail) => Self::SignatureValidationFailed { image: image(), detail },
+            None => Self::Pull(error),
+        }
     }
 }
 
 fn resolved(reference: String, image: &v1::Image) -> Resolved {
     Resolved { reference, uid: image.uid.map(|uid| uid.value), username: image.username.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::CallFailure;
+
+    #[test]
+    fn what_a_runtime_says_of_a_pull_is_one_of_three_reasons() {
+        let table = [
+            ("no such image", "ErrImagePull", "no such image"),
+            (
+                "RegistryUnavailable: connection refused",
+                "RegistryUnavailable",
+                "image pull failed for r.io/a:1 because the registry is unavailable: connection refused",
+            ),
+            (
+                "SignatureValidationFailed",
+                "SignatureValidationFailed",
+                "image pull failed for r.io/a:1 because the signature validation failed",
+            ),
+            ("it says RegistryUnavailable", "ErrImagePull", "it says RegistryUnavailable"),
+        ];
+        for (said, reason, message) in table {
+            let error = CallError { failure: CallFailure::Refused, message: said.into() };
+            let error = ImageError::of_pull("r.io/a:1", error);
+            assert_eq!((error.reason(), error.to_string().as_str()), (reason, message), "{said}");
+        }
+    }
 }

@@ -20,6 +20,20 @@ pub(crate) fn full_name(image: &str) -> Option<String> {
     if tag.is_none() && digest.is_none() { Some(format!("{image}:latest")) } else { Some(image.to_owned()) }
 }
 
+/// Registry and path of an image, in full: `nginx:1.27` is of `docker.io/library/nginx`.
+pub(super) fn repository(name: &str) -> String {
+    let name = name.split('@').next().unwrap_or_default();
+    let name = match name.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => name,
+    };
+    match name.split_once('/') {
+        Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => name.to_owned(),
+        Some(_) => format!("docker.io/{name}"),
+        None => format!("docker.io/library/{name}"),
+    }
+}
+
 fn is_repository(name: &str) -> bool {
     let mut parts = name.split('/').peekable();
     let first = parts.peek().copied().unwrap_or_default();
@@ -58,6 +72,24 @@ fn is_digest(digest: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repository_has_a_registry_and_no_tag() {
+        let digest = format!("r.io/a@sha256:{}", "a".repeat(64));
+        let table = [
+            ("nginx", "docker.io/library/nginx"),
+            ("nginx:1.27", "docker.io/library/nginx"),
+            ("team/app:1", "docker.io/team/app"),
+            ("docker.io/library/nginx:latest", "docker.io/library/nginx"),
+            ("localhost/app", "localhost/app"),
+            ("localhost:5000/a/b", "localhost:5000/a/b"),
+            ("localhost:5000/a/b:c", "localhost:5000/a/b"),
+            (digest.as_str(), "r.io/a"),
+        ];
+        for (image, wanted) in table {
+            assert_eq!(repository(image), wanted, "{image}");
+        }
+    }
 
     #[test]
     fn names_get_the_tag_that_they_mean_and_what_is_none_is_refused() {

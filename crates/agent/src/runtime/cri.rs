@@ -80,8 +80,13 @@ impl ImageStore for CriRuntime {
         Ok(self.client.images().image_status(spec(name)).await?)
     }
 
-    async fn pull(&self, name: &str, sandbox_config: v1::PodSandboxConfig) -> Result<String, CallError> {
-        Ok(self.client.images().pull_image(spec(name), None, Some(sandbox_config)).await?)
+    async fn pull(
+        &self,
+        name: &str,
+        auth: Option<v1::AuthConfig>,
+        sandbox_config: v1::PodSandboxConfig,
+    ) -> Result<String, CallError> {
+        Ok(self.client.images().pull_image(spec(name), auth, Some(sandbox_config)).await?)
     }
 
     async fn images(&self) -> Result<Vec<v1::Image>, CallError> {

@@ -73,10 +73,11 @@ pub trait ImageStore: Send + Sync + 'static {
     /// An image, if it is there.
     fn image(&self, name: &str) -> impl Future<Output = Result<Option<v1::Image>, CallError>> + Send;
 
-    /// Fetches an image and gives the reference by which the runtime knows it.
+    /// Fetches an image, with these credentials if there are any, and gives the reference by which the runtime knows it.
     fn pull(
         &self,
         name: &str,
+        auth: Option<v1::AuthConfig>,
         sandbox_config: v1::PodSandboxConfig,
     ) -> impl Future<Output = Result<String, CallError>> + Send;
 

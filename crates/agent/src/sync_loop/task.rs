@@ -179,7 +179,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         let tools = Arc::new(Tools {
             http,
             prober: Arc::new(prober),
-            puller: Puller::new(runtime.clone(), settings.parallel_pulls),
+            puller: Puller::new(runtime.clone(), settings.parallel_pulls, settings.pull_rate, clock.clone()),
             runtime,
             volumes: Volumes::new(settings.data.clone()),
             groups,

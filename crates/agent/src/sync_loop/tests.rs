@@ -1,5 +1,6 @@
 //! The whole agent, on paused time, over a runtime in memory.
 
+mod images;
 mod probes;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::{Agent, AgentHandle, AgentParts, PodSelector};
 use crate::board::{PodView, Stage};
+use crate::manifest::Objects;
 use crate::merge::{Delta, Operation};
 use crate::pod::{PodNetwork, Severity, testkit};
 use crate::settings::Settings;
@@ -69,6 +71,12 @@ impl Scene {
     async fn send(&self, operation: Operation, pods: &[Arc<Pod>]) {
         let delta = Delta { source: source(), operation, pods: pods.to_vec() };
         self.updates.send(SourceUpdate::Pods(delta)).await.unwrap();
+    }
+
+    /// What the pods may refer to from now on.
+    async fn send_objects(&self, objects: Objects) {
+        let update = SourceUpdate::Objects { source: source(), objects: Arc::new(objects) };
+        self.updates.send(update).await.unwrap();
     }
 
     /// Waits until a pod is as it should be.

@@ -42,7 +42,10 @@ pub(super) static POD_SPEC: Type = Type {
         ("hostUsers", Refused("if `false`: user namespaces are not supported yet")),
         ("hostname", OK),
         ("hostnameOverride", OK),
-        ("imagePullSecrets", Ignored("images are pulled without credentials")),
+        (
+            "imagePullSecrets",
+            Parts(&LOCAL_OBJECT, "secrets of both docker types, from documents beside the pod"),
+        ),
         ("initContainers", Parts(&CONTAINER, "with sidecars (`restartPolicy: Always`); at most 500")),
         ("nodeName", Ignored("the pod runs on the node that has its manifest")),
         ("nodeSelector", Works("checked at admission, against the labels of the node")),
@@ -327,6 +330,8 @@ static SECCOMP: Type = Type { name: "SeccompProfile", fields: &[("localhostProfi
 static SYSCTL: Type = Type { name: "Sysctl", fields: &[("name", OK), ("value", OK)] };
 
 static HOST_ALIAS: Type = Type { name: "HostAlias", fields: &[("hostnames", OK), ("ip", OK)] };
+
+static LOCAL_OBJECT: Type = Type { name: "LocalObjectReference", fields: &[("name", OK)] };
 
 static DNS_CONFIG: Type = Type {
     name: "PodDNSConfig",

@@ -1,11 +1,13 @@
 //! Makes sure that the image of a container is there.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Container;
 use pleg::{GoDuration, Stamp};
 use rubelet_cri::v1;
 
 use super::Work;
-use crate::image::{ImageError, PullPolicy, Resolved, full_name};
+use crate::image::{Credentials, ImageError, PullPolicy, Pulled, Resolved, full_name, node_config};
 use crate::runtime::{ImageStore, Runtime};
 
 /// Why there is no image, and when to ask again.
@@ -73,15 +75,12 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             return Err(NoImage { reason: "ImagePullBackOff", message, retry_at: wait.until });
         }
         self.journal.normal(Some(&container.name), "Pulling", format!("Pulling image {wanted:?}"));
-        let begun = self.now();
-        match self.tools.puller.pull(name, sandbox_config.clone()).await {
-            Ok(image) => {
+        match self.fetch(name, sandbox_config).await {
+            Ok(pulled) => {
                 self.memory.pulls.forget(name);
                 self.memory.pull_errors.remove(name);
-                let took = GoDuration(begun.until(self.now()));
-                let message = format!("Successfully pulled image {wanted:?} in {took}");
-                self.journal.normal(Some(&container.name), "Pulled", message);
-                Ok(image)
+                self.journal.normal(Some(&container.name), "Pulled", pulled_message(wanted, &pulled));
+                Ok(pulled.image)
             }
             Err(error) => {
                 let message = format!("Failed to pull image {wanted:?}: {error}");
@@ -97,8 +96,34 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
+    /// Fetches an image, with the credentials of the pod and of the node.
+    async fn fetch(&self, name: &str, sandbox_config: &v1::PodSandboxConfig) -> Result<Pulled, ImageError> {
+        let node = node_config(self.tools.settings.data.path()).await?;
+        let credentials = Credentials::of(self.pod, self.objects, node)?;
+        if !credentials.missing.is_empty() {
+            let message = format!(
+                "Unable to retrieve some image pull secrets ({}); attempting to pull the image may not succeed.",
+                credentials.missing.join(", ")
+            );
+            self.journal.warning(None, "FailedToRetrieveImagePullSecret", message);
+        }
+        self.tools.puller.pull(name, &credentials, sandbox_config).await
+    }
+
     fn without(&self, error: &ImageError, message: String) -> NoImage {
         let retry_at = self.now().plus(self.tools.settings.retry);
         NoImage { reason: error.reason(), message, retry_at }
     }
+}
+
+fn pulled_message(wanted: &str, pulled: &Pulled) -> String {
+    let shown = |time: Duration| {
+        GoDuration(Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+    };
+    format!(
+        "Successfully pulled image {wanted:?} in {} ({} including waiting). Image size: {} bytes.",
+        shown(pulled.took),
+        shown(pulled.with_waiting),
+        pulled.size
+    )
 }

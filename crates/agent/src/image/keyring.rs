@@ -1,0 +1,177 @@
+//! Which credentials fit which image: as the kubelet decides it.
+
+use std::collections::BTreeMap;
+
+use super::docker_config::{Credential, DockerConfig};
+
+/// Where images come from whose name says nothing else, as docker writes it in its configuration.
+const DEFAULT_REGISTRY: &str = "index.docker.io";
+
+/// Credentials by registry and path, without scheme.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Keyring(BTreeMap<String, Vec<Credential>>);
+
+impl Keyring {
+    /// Adds what a configuration holds. Earlier ones of the same place are tried first.
+    pub(super) fn add(&mut self, config: DockerConfig) {
+        for (registry, credential) in config {
+            self.0.entry(place(&registry)).or_default().push(credential);
+        }
+    }
+
+    /// The credentials to try for an image of this full name (registry, path, no tag), the most specific first.
+    pub(super) fn lookup(&self, repository: &str) -> Vec<Credential> {
+        let fitting = self.0.iter().rev().filter(|(place, _)| fits(place, repository));
+        let found: Vec<Credential> = fitting.flat_map(|(_, credentials)| credentials.clone()).collect();
+        if found.is_empty() && is_of_default_registry(repository) {
+            return self.0.get(DEFAULT_REGISTRY).cloned().unwrap_or_default();
+        }
+        found
+    }
+}
+
+/// Host, port and path of a registry as configurations have it. `/v1/` and `/v2/` are the registry's own paths.
+fn place(registry: &str) -> String {
+    let bare =
+        registry.strip_prefix("https://").or_else(|| registry.strip_prefix("http://")).unwrap_or(registry);
+    let (host, path) = bare.split_at(bare.find('/').unwrap_or(bare.len()));
+    let path = match path.get(..4) {
+        Some("/v1/" | "/v2/") => &path[3..],
+        _ => path,
+    };
+    if path == "/" { host.to_owned() } else { format!("{host}{path}") }
+}
+
+/// Whether a place, in which the parts of the host may be patterns, has this repository.
+fn fits(place: &str, repository: &str) -> bool {
+    let split = |name: &str| {
+        let (address, path) = name.split_at(name.find('/').unwrap_or(name.len()));
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+        (host.to_owned(), port.to_owned(), path.to_owned())
+    };
+    let (pattern, wanted_port, prefix) = split(place);
+    let (host, port, path) = split(repository);
+    let (patterns, parts) = (pattern.split('.'), host.split('.'));
+    port == wanted_port
+        && path.starts_with(&prefix)
+        && patterns.clone().count() == parts.clone().count()
+        && patterns.zip(parts).all(|(pattern, part)| is_match(pattern.as_bytes(), part.as_bytes()))
+}
+
+/// Shell patterns: `*`, `?`, and sets such as `[a-z]` or `[^0-9]`.
+fn is_match(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern, text) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => (0..=text.len()).any(|skipped| is_match(rest, &text[skipped..])),
+        ([b'?', rest @ ..], [_, others @ ..]) => is_match(rest, others),
+        ([b'[', rest @ ..], [first, others @ ..]) => match rest.iter().skip(1).position(|byte| *byte == b']')
+        {
+            Some(end) => is_in_set(&rest[..=end], *first) && is_match(&rest[end + 2..], others),
+            None => false,
+        },
+        ([b'\\', literal, rest @ ..], [first, others @ ..])
+        | ([literal, rest @ ..], [first, others @ ..]) => literal == first && is_match(rest, others),
+        _ => false,
+    }
+}
+
+fn is_in_set(set: &[u8], byte: u8) -> bool {
+    let (is_negated, mut set) = match set {
+        [b'^', rest @ ..] => (true, rest),
+        _ => (false, set),
+    };
+    let mut is_in = false;
+    while let [low, rest @ ..] = set {
+        set = match rest {
+            [b'-', high, rest @ ..] => {
+                is_in |= (*low..=*high).contains(&byte);
+                rest
+            }
+            _ => {
+                is_in |= *low == byte;
+                rest
+            }
+        };
+    }
+    is_in != is_negated
+}
+
+/// Whether the first part of a name is no registry, or is docker's.
+fn is_of_default_registry(repository: &str) -> bool {
+    match repository.split_once('/') {
+        None => !repository.is_empty(),
+        Some(("docker.io" | "index.docker.io", _)) => true,
+        Some((first, _)) => !first.is_empty() && !first.contains(['.', ':']),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keyring(places: &[&str]) -> Keyring {
+        let mut keyring = Keyring::default();
+        for place in places {
+            let credential = Credential { username: (*place).to_owned(), password: String::new() };
+            keyring.add([((*place).to_owned(), credential)].into());
+        }
+        keyring
+    }
+
+    fn users(keyring: &Keyring, repository: &str) -> Vec<String> {
+        keyring.lookup(repository).into_iter().map(|credential| credential.username).collect()
+    }
+
+    #[test]
+    fn credentials_fit_by_host_port_path_and_pattern() {
+        let table = [
+            ("r.io", "r.io/a", true),
+            ("https://r.io", "r.io/a", true),
+            ("http://r.io/v1/", "r.io/a", true),
+            ("https://r.io/v2/", "r.io/a/b", true),
+            ("r.io/", "r.io/a", true),
+            ("r.io/team", "r.io/team/a", true),
+            ("r.io/v2/team", "r.io/team/a", true),
+            ("r.io/te", "r.io/team/a", true),
+            ("r.io/team", "r.io/other/a", false),
+            ("r.io", "other.io/a", false),
+            ("r.io:5000", "r.io:5000/a", true),
+            ("r.io", "r.io:5000/a", false),
+            ("r.io:5000", "r.io/a", false),
+            ("localhost:5000", "localhost:5000/a", true),
+            ("*.r.io", "eu.r.io/a", true),
+            ("*.r.io", "r.io/a", false),
+            ("*.r.io", "a.eu.r.io/a", false),
+            ("*.*.r.io", "a.eu.r.io/a", true),
+            ("eu*.r.io", "eu-west.r.io/a", true),
+            ("eu?.r.io", "eu1.r.io/a", true),
+            ("eu[0-9].r.io", "eu1.r.io/a", true),
+            ("eu[^0-9].r.io", "eu1.r.io/a", false),
+            ("eu[.r.io", "eu[.r.io/a", false),
+            ("*", "r.io/a", false),
+            ("*.io", "r.io/a", true),
+            ("docker.io", "docker.io/library/nginx", true),
+            ("https://index.docker.io/v1/", "docker.io/library/nginx", true),
+            ("index.docker.io", "docker.io/team/app", true),
+            ("index.docker.io", "r.io/a", false),
+            ("index.docker.io", "localhost:5000/a", false),
+        ];
+        for (place, repository, wanted) in table {
+            let found = users(&keyring(&[place]), repository);
+            assert_eq!(!found.is_empty(), wanted, "{place} for {repository}");
+        }
+    }
+
+    #[test]
+    fn the_most_specific_is_tried_first_and_the_earlier_of_equals() {
+        let all = keyring(&["r.io", "r.io/team/a", "*.io", "r.io/team", "https://r.io/team/a"]);
+        let wanted = ["r.io/team/a", "https://r.io/team/a", "r.io/team", "r.io", "*.io"];
+        assert_eq!(users(&all, "r.io/team/a"), wanted);
+        let docker = keyring(&["index.docker.io", "docker.io"]);
+        assert_eq!(
+            users(&docker, "docker.io/library/nginx"),
+            ["docker.io"],
+            "the other one is a last resort"
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! Images: what is told of pulls, and with which credentials they are made.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{LocalObjectReference, Secret};
+
+use super::*;
+use crate::manifest::{ObjectKey, Objects};
+
+/// A pod with the image `r.io/team/app:1`, always pulled, and these secrets.
+fn guarded_pod(secrets: &[&str]) -> Arc<Pod> {
+    let mut pod = testkit::pod("Always", &[], &["web"]);
+    let spec = pod.spec.as_mut().unwrap();
+    spec.containers[0].image = Some("r.io/team/app:1".to_owned());
+    spec.containers[0].image_pull_policy = Some("Always".to_owned());
+    let reference = |name: &&str| LocalObjectReference { name: (*name).to_owned() };
+    spec.image_pull_secrets = Some(secrets.iter().map(reference).collect());
+    Arc::new(pod)
+}
+
+/// Secrets by name, each with users by registry.
+fn secrets(all: &[(&str, &[(&str, &str)])]) -> Objects {
+    let secret = |(name, users): &(&str, &[(&str, &str)])| {
+        let auths: BTreeMap<&str, serde_json::Value> = users
+            .iter()
+            .map(|(registry, user)| (*registry, serde_json::json!({"username": user, "password": "hunter2"})))
+            .collect();
+        let json = serde_json::json!({ "auths": auths }).to_string();
+        let secret = Secret {
+            type_: Some("kubernetes.io/dockerconfigjson".to_owned()),
+            data: Some([(".dockerconfigjson".to_owned(), ByteString(json.into_bytes()))].into()),
+            ..Secret::default()
+        };
+        (ObjectKey::new("default", *name), Arc::new(secret))
+    };
+    Objects { secrets: all.iter().map(secret).collect(), ..Objects::default() }
+}
+
+/// What was told of the pod, as `reason: message`.
+fn told(stage: &Scene) -> Vec<String> {
+    let all = stage.handle.board().all();
+    let happenings = all.iter().flat_map(|view| view.happenings.iter());
+    happenings.map(|happening| format!("{}: {}", happening.reason, happening.message)).collect()
+}
+
+fn pulls(stage: &Scene) -> Vec<String> {
+    stage.runtime.take_calls().into_iter().filter(|call| call.starts_with("pull ")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_is_told_with_its_time_and_size() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[guarded_pod(&[])]).await;
+    stage.until_phase("Running").await;
+    let told = told(&stage);
+    assert!(told.contains(&"Pulling: Pulling image \"r.io/team/app:1\"".to_owned()), "{told:#?}");
+    let pulled = "Pulled: Successfully pulled image \"r.io/team/app:1\" in 0s (0s including waiting). Image size: 4096 bytes.";
+    assert!(told.contains(&pulled.to_owned()), "{told:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_that_fit_are_tried_in_order_until_one_is_let_in() {
+    let folder = folder();
+    let node = r#"{"auths":{"r.io":{"username":"node","password":"hunter2"}}}"#;
+    std::fs::write(folder.path().join("config.json"), node).unwrap();
+    let runtime = FakeRuntime::default();
+    runtime.let_in("node");
+    let stage = Scene::start(runtime, folder.path());
+    let users: &[(&str, &str)] = &[("r.io", "anyone"), ("r.io/team", "team"), ("other.io", "stranger")];
+    stage.send_objects(secrets(&[("first", users)])).await;
+    stage.send(Operation::Add, &[guarded_pod(&["first", "nowhere"])]).await;
+    stage.until_phase("Running").await;
+    let wanted = ["team", "anyone", "node"].map(|user| format!("pull r.io/team/app:1 as {user}"));
+    assert_eq!(pulls(&stage), wanted);
+    let missing = "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (nowhere); \
+                   attempting to pull the image may not succeed.";
+    assert!(told(&stage).contains(&missing.to_owned()), "{:#?}", told(&stage));
+    let everything = format!("{:?}", stage.handle.board().all());
+    assert!(!everything.contains("hunter2"), "no password is told anybody");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_every_credential_was_answered_is_told() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.let_in("somebody else");
+    let stage = Scene::start(runtime, folder.path());
+    stage.send_objects(secrets(&[("one", &[("r.io", "ann")]), ("two", &[("r.io", "bob")])])).await;
+    stage.send(Operation::Add, &[guarded_pod(&["one", "two"])]).await;
+    stage.until_waiting("ErrImagePull").await;
+    let failed = "Failed: Failed to pull image \"r.io/team/app:1\": [no pull for ann, no pull for bob]";
+    assert!(told(&stage).contains(&failed.to_owned()), "{:#?}", told(&stage));
+}
+
+#[tokio::test(start_paused = true)]
+async fn registries_are_not_asked_too_often() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let mut many = testkit::pod("Always", &[], &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]);
+    for container in &mut many.spec.as_mut().unwrap().containers {
+        container.image_pull_policy = Some("Always".to_owned());
+        container.image = Some(format!("image:{}", container.name));
+    }
+    stage.send(Operation::Add, &[Arc::new(many)]).await;
+    stage
+        .until("the pulls that are too many", |_| {
+            told(&stage)
+                .iter()
+                .any(|line| line.starts_with("Failed: ") && line.ends_with(": pull QPS exceeded"))
+        })
+        .await;
+    let all: Vec<String> = ('a'..='l').map(|name| format!("{name}-0")).collect();
+    stage.until_running(&all.iter().map(String::as_str).collect::<Vec<_>>()).await;
+}
