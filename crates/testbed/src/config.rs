@@ -67,8 +67,14 @@ fn v2(dir: &Path) -> String {
 [plugins."io.containerd.nri.v1.nri"]
 disable = true
 
+[plugins."io.containerd.monitor.container.v1.restart"]
+interval = "1h"
+
 [plugins."io.containerd.shim.v1.manager"]
 socket_dir = "{at}/s"
+
+[plugins."io.containerd.cri.v1.images"]
+stats_collect_period = 3600
 
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "{PAUSE}"
