@@ -11,7 +11,7 @@ use rubelet_model::PodRef;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
-use crate::go_duration::{GoDuration, as_seconds};
+use crate::go_duration::GoDuration;
 use crate::observe::ObserveError;
 use crate::progress::{CallInFlight, CallReport, Stage};
 
@@ -56,7 +56,7 @@ pub struct PodFacts {
 }
 
 /// The state of a PLEG at one moment. `Display` gives it in words.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     /// Whether pods are being observed.
@@ -65,10 +65,10 @@ pub struct Health {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// How long ago the last list that succeeded was asked for.
-    #[serde(rename = "lastListSeconds", serialize_with = "optional_seconds")]
+    #[serde(rename = "lastListSeconds", with = "crate::go_duration::optional_seconds")]
     pub last_list: Option<Duration>,
     /// How long ago the last inspection that succeeded was begun.
-    #[serde(rename = "lastInspectionSeconds", serialize_with = "optional_seconds")]
+    #[serde(rename = "lastInspectionSeconds", with = "crate::go_duration::optional_seconds")]
     pub last_inspection: Option<Duration>,
     /// How many lists failed since the last that succeeded.
     pub list_failures: u64,
@@ -85,13 +85,13 @@ pub struct Health {
 }
 
 /// A pod that cannot be inspected, as a report shows it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StuckPod {
     /// Which pod.
     pub pod: PodRef,
     /// For how long.
-    #[serde(rename = "ageSeconds", serialize_with = "as_seconds")]
+    #[serde(rename = "ageSeconds", with = "crate::go_duration::seconds")]
     pub age: Duration,
     /// The call that is being waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,16 +200,6 @@ impl fmt::Display for StuckPod {
             (Some(error), failures) => write!(f, ", failed {failures} times: {error}"),
             (None, _) => Ok(()),
         }
-    }
-}
-
-fn optional_seconds<S: serde::Serializer>(
-    duration: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match duration {
-        Some(duration) => as_seconds(duration, serializer),
-        None => serializer.serialize_none(),
     }
 }
 

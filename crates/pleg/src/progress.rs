@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rubelet_model::PodUid;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, Stamp};
 use crate::go_duration::GoDuration;
@@ -56,7 +56,7 @@ impl CallInFlight {
 }
 
 /// A call that has not answered, as a report shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallReport {
     /// Which call.
     pub call: Call,
@@ -64,7 +64,7 @@ pub struct CallReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<str>>,
     /// For how long.
-    #[serde(rename = "ageSeconds", serialize_with = "crate::go_duration::as_seconds")]
+    #[serde(rename = "ageSeconds", with = "crate::go_duration::seconds")]
     pub age: Duration,
 }
 

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rubelet_model::PodUid;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::announce::StreamError;
 use crate::clock::Stamp;
 use crate::core::Core;
-use crate::go_duration::as_seconds;
 use crate::health::Health;
 use crate::progress::{CallInFlight, CallReport, Stage};
 use crate::stream_facts::StreamFacts;
 
 /// The state of a PLEG.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// Whether all is well, and if not, what hangs.
@@ -22,7 +22,7 @@ pub struct Report {
     /// What the runtime announces.
     pub stream: StreamReport,
     /// From the end of one list of all pods to the start of the next, at present.
-    #[serde(rename = "relistPeriodSeconds", serialize_with = "as_seconds")]
+    #[serde(rename = "relistPeriodSeconds", with = "crate::go_duration::seconds")]
     pub relist_period: Duration,
     /// How many pods are known.
     pub pods: usize,
@@ -33,7 +33,7 @@ pub struct Report {
 }
 
 /// What is known of the event stream.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamReport {
     /// Whether it is open.
@@ -41,6 +41,9 @@ pub struct StreamReport {
     /// Why it ended last, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_end: Option<Arc<str>>,
+    /// The same, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<StreamError>,
     /// How often it was opened.
     pub opened: u64,
     /// How many announcements were heard.
@@ -52,11 +55,11 @@ pub struct StreamReport {
 }
 
 /// A call, and what it is made for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StageReport {
     /// `list`, `look` or `inspect`.
-    pub stage: &'static str,
+    pub stage: Arc<str>,
     /// Of which pod; nothing for a list of all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodUid>,
@@ -73,7 +76,7 @@ impl Report {
                 Stage::Look(pod) => ("look", Some(pod.clone())),
                 Stage::Inspect(pod) => ("inspect", Some(pod.clone())),
             };
-            StageReport { stage, pod, call: call.report(now) }
+            StageReport { stage: stage.into(), pod, call: call.report(now) }
         };
         Self {
             health: core.health(calls, now),
@@ -91,6 +94,7 @@ impl From<&StreamFacts> for StreamReport {
         Self {
             open: facts.open_since.is_some(),
             last_end: facts.last_end.as_ref().map(|(_, error)| error.to_string().into()),
+            last_error: facts.last_end.as_ref().map(|(_, error)| error.clone()),
             opened: facts.opened,
             heard: facts.heard,
             unannounced: facts.unannounced,

@@ -98,6 +98,11 @@ impl NotFound {
 }
 
 impl RuntimeArgs {
+    /// Whether the command line says which one.
+    pub(crate) fn is_given(&self) -> bool {
+        self.runtime_endpoint.is_some()
+    }
+
     /// Finds the runtime and greets it.
     pub(crate) async fn find(&self) -> Result<Found, NotFound> {
         let of_environment = std::env::var(ENVIRONMENT).ok().filter(|text| !text.trim().is_empty());

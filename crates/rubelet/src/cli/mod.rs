@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod completions;
 mod describe;
 mod doctor;
 mod exec;
@@ -31,6 +32,8 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Print completions for a shell
+    Completions(completions::Args),
     /// Show all that is known of a pod
     Describe(describe::Args),
     /// Say what is wrong with a runtime, and what to do; changes nothing
@@ -63,6 +66,7 @@ pub(crate) fn main() -> ExitCode {
         return code;
     }
     match Cli::parse().command {
+        Command::Completions(args) => completions::run(&args),
         Command::Describe(args) => describe::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Exec(args) => exec::run(&args),

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
+use rubelet_agent::settings::PullRate;
 use rubelet_cri::Endpoint;
 use tracing_subscriber::EnvFilter;
 
 use super::fail;
 use crate::exit::Failure;
 use crate::place::Place;
-use crate::run::{Ended, FileConfig, NodeConfig, Plan, RunError, run as run_plan};
+use crate::run::{Ended, FileConfig, NodeConfig, Plan, RunError, Screen, run as run_plan};
 
 /// The arguments of `rubelet run`.
 #[derive(Debug, clap::Args)]
@@ -70,6 +71,9 @@ pub(super) struct Args {
     /// Run the pods to their end, show their logs, take them down, and end with their result
     #[arg(long)]
     once: bool,
+    /// A line for each change, as in a pipe, instead of a table on the terminal
+    #[arg(long)]
+    plain: bool,
 }
 
 fn label(text: &str) -> Result<(String, String), &'static str> {
@@ -96,8 +100,12 @@ const USUAL_LOG: &str = "warn,rubelet_agent::source=off";
 
 pub(super) fn run(args: &Args) -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL_LOG));
-    let ansi = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).with_env_filter(filter).init();
+    let screen = if args.plain || args.once { None } else { Screen::of_terminal() };
+    let log = tracing_subscriber::fmt().with_ansi(std::io::stderr().is_terminal()).with_env_filter(filter);
+    match screen.clone() {
+        Some(screen) => log.with_writer(move || screen.clone()).init(),
+        None => log.with_writer(std::io::stderr).init(),
+    }
     let config = match args.config.as_deref().map(FileConfig::load).transpose() {
         Ok(config) => config.unwrap_or_default(),
         Err(error) => {
@@ -111,7 +119,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
             config.ignored.join(", ")
         );
     }
-    let plan = args.plan(config);
+    let plan = args.plan(config, screen);
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(Failure::System, &error),
@@ -128,7 +136,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
 
 impl Args {
     /// What to run: the command line first, then the file, then what is usual.
-    fn plan(&self, file: FileConfig) -> Plan {
+    fn plan(&self, file: FileConfig, screen: Option<Screen>) -> Plan {
         let usual = SocketAddr::from(([127, 0, 0, 1], 10255));
         let paths = self.paths.iter().cloned();
         let urls = self.manifest_url.iter().cloned();
@@ -148,6 +156,10 @@ impl Args {
             listen: self.listen.map_or_else(|| file.listen.or(Some(usual)), |listen| listen.0),
             cni_conf_dir: self.cni_conf_dir.clone(),
             parallel_pulls: self.parallel_pulls.or(file.parallel_pulls).unwrap_or(1),
+            pull_rate: PullRate {
+                per_second: file.pulls_per_second.unwrap_or(PullRate::default().per_second),
+                burst: file.pull_burst.unwrap_or(PullRate::default().burst),
+            },
             resync: file.resync,
             longest_backoff: file.longest_backoff,
             file_poll: file.file_poll,
@@ -156,6 +168,7 @@ impl Args {
             cluster_dns: file.cluster_dns,
             cluster_domain: file.cluster_domain,
             once: self.once,
+            screen,
         }
     }
 }
@@ -169,8 +182,10 @@ fn failure(error: &RunError) -> Failure {
     match error {
         RunError::NothingToRun | RunError::NoManifest { .. } | RunError::BadUrl(_) => Failure::Usage,
         RunError::Runtime(_) => Failure::Runtime,
-        RunError::Place(_) | RunError::Embedded(_) | RunError::Server(_) | RunError::Record(_) => {
-            Failure::System
-        }
+        RunError::NotRoot
+        | RunError::Place(_)
+        | RunError::Embedded(_)
+        | RunError::Server(_)
+        | RunError::Record(_) => Failure::System,
     }
 }

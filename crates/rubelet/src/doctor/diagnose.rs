@@ -40,6 +40,8 @@ const SLOW_LIST: Duration = Duration::from_secs(1);
 const MESSAGE_LIMIT: usize = 16 << 20;
 /// So many dead containers are more than any clean-up leaves.
 const MANY_DEAD: usize = 1_000;
+/// How often all pods are listed when nothing else tells of changes.
+const OFTEN: Duration = Duration::from_secs(1);
 /// The time of day moves by no more than this beside the time that passes.
 const CLOCK_JUMP: f64 = 1.0;
 
@@ -63,6 +65,9 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         judge_lists(lists, &mut findings);
     }
     events(facts, &mut findings);
+    if let Some(agent) = &facts.agent {
+        agent.diagnose(&mut findings);
+    }
     clocks(facts, &mut findings);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
@@ -245,15 +250,15 @@ fn events(facts: &Facts, findings: &mut Vec<Finding>) {
         });
     }
     let Some(stream) = &facts.stream else { return };
-    match &stream.last_end {
-        Some((_, StreamError::Unsupported)) => findings.push(Finding {
+    match &stream.last_error {
+        Some(StreamError::Unsupported) => findings.push(Finding {
             name: "eventsUnsupported",
             severity: Severity::Note,
             what: "the runtime has no events: changes are found by a list every second".to_owned(),
             evidence: format!("{} answers GetContainerEvents with: unimplemented", facts.runtime),
             advice: "nothing is lost; with containerd 2 or CRI-O 1.26 changes are seen within milliseconds",
         }),
-        Some((_, StreamError::SwitchedOff)) => findings.push(Finding {
+        Some(StreamError::SwitchedOff) => findings.push(Finding {
             name: "eventsDisabled",
             severity: Severity::Note,
             what: "the runtime's events are switched off: changes are found by a list every second"
@@ -261,7 +266,7 @@ fn events(facts: &Facts, findings: &mut Vec<Finding>) {
             evidence: "the event stream ends at once, without an error".to_owned(),
             advice: "CRI-O: set enable_pod_events = true in crio.conf and restart it",
         }),
-        Some((_, error @ (StreamError::Broken(_) | StreamError::Ended))) if stream.open_since.is_none() => {
+        Some(error @ (StreamError::Broken(_) | StreamError::Ended)) if !stream.open => {
             findings.push(Finding {
                 name: "eventsBroken",
                 severity: Severity::Warning,
@@ -273,11 +278,25 @@ fn events(facts: &Facts, findings: &mut Vec<Finding>) {
         Some(_) | None => {}
     }
     if stream.unannounced > 0 && !facts.kind.hands_each_event_to_one_reader() {
+        let period = facts.report.as_ref().map_or(OFTEN, |report| report.relist_period);
+        let (severity, what) = if period > OFTEN {
+            (Severity::Note, "the runtime did not announce every change; of late it has")
+        } else {
+            (
+                Severity::Warning,
+                "the runtime does not announce every change, so all pods are listed every second",
+            )
+        };
         findings.push(Finding {
             name: "eventsLossy",
-            severity: Severity::Warning,
-            what: "the runtime does not announce every change, so all pods are listed every second".to_owned(),
-            evidence: format!("{} changes in {} were not announced", stream.unannounced, looked_for(facts)),
+            severity,
+            what: what.to_owned(),
+            evidence: format!(
+                "{} changes in {} were not announced; all pods are listed every {}",
+                stream.unannounced,
+                looked_for(facts),
+                GoDuration(period)
+            ),
             advice: "failed starts are never announced; if it is more than those, look for dropped events in the runtime's log",
         });
     }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use pleg::{Clock, Now, Report, StreamFacts};
+use pleg::{Clock, Now, Report, StreamReport};
 
+use super::agent::AgentFacts;
 use super::readers::StoppedReader;
 use crate::runtime_kind::RuntimeKind;
 
@@ -22,14 +23,16 @@ pub(crate) struct Facts {
     pub(crate) lists: Option<Lists>,
     pub(crate) report: Option<Report>,
     /// What its events are like; nothing if they were not followed.
-    pub(crate) stream: Option<StreamFacts>,
+    pub(crate) stream: Option<StreamReport>,
     pub(crate) stopped_readers: Vec<StoppedReader>,
     /// By how much more than it should the time of day has moved, in seconds.
     pub(crate) clock_jump: f64,
     /// Containers that were made later than now.
     pub(crate) from_the_future: usize,
-    /// For how long it was looked at.
+    /// For how long it was looked at, by us or by the agent.
     pub(crate) looked_for: Duration,
+    /// The agent that was asked, if one was.
+    pub(crate) agent: Option<AgentFacts>,
 }
 
 impl Default for Facts {
@@ -47,6 +50,7 @@ impl Default for Facts {
             clock_jump: 0.0,
             from_the_future: 0,
             looked_for: Duration::ZERO,
+            agent: None,
         }
     }
 }

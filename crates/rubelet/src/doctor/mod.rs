@@ -1,7 +1,9 @@
-//! Looks at a runtime for a few seconds, and says in plain words what is wrong with it. It only reads.
+//! Looks at a runtime for a few seconds, or asks the agent that does so all the time, and says in plain words what is
+//! wrong. It only reads.
 //!
 //! Gathering facts and judging them are apart: [`diagnose()`] is a pure function of [`Facts`].
 
+mod agent;
 mod diagnose;
 mod facts;
 mod readers;
@@ -11,14 +13,16 @@ use std::time::Duration;
 
 use pleg::cri::CriObserver;
 use pleg::{Config, Metrics, Pleg};
-use rubelet_cri::{ListFilter, RuntimeClient};
+use rubelet_cri::{Endpoint, ListFilter, Options, RuntimeClient};
 use rubelet_model::{ContainerState, UnixNanos};
 use tokio::time::{Instant, timeout_at};
 
-use crate::endpoint::{Found, NotFound};
+use crate::endpoint::{Found, NotFound, Runtime};
+use crate::local::{AgentClient, AgentError};
 use crate::runtime_kind::RuntimeKind;
 use crate::watch::Events;
 
+use agent::{AgentFacts, PodFacts};
 pub(crate) use diagnose::{Finding, Severity, diagnose};
 pub(crate) use facts::Facts;
 use facts::{Clocks, Condition, Lists};
@@ -42,7 +46,7 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
     let (conditions, lists) = tokio::join!(conditions(&found.client, end), lists(&found.client, end));
     tokio::time::sleep_until(end).await;
     let report = handle.report();
-    let stream = follow_events.then(|| handle.stream_facts());
+    let stream = follow_events.then(|| report.stream.clone());
     let jump = clocks.jump();
     let futures = future_containers(&handle, pleg::clock::wall_clock());
     pleg.stop().await;
@@ -59,7 +63,45 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
         clock_jump: jump,
         from_the_future: futures,
         looked_for: time,
+        agent: None,
     }
+}
+
+/// Asks an agent what it knows, and its runtime no more than how it is: no second reader of its events.
+pub(crate) async fn examine_agent(
+    agent: &AgentClient,
+    place: String,
+    time: Duration,
+) -> Result<Facts, AgentError> {
+    let end = Instant::now() + time;
+    let clocks = Clocks::read();
+    let (report, pleg, pods) = (agent.report().await?, agent.pleg_report().await?, agent.pods().await?);
+    let mut facts = Facts {
+        endpoint: agent.about.runtime_endpoint.clone(),
+        runtime: agent.about.runtime.clone(),
+        stream: Some(pleg.stream.clone()),
+        looked_for: report.uptime,
+        report: Some(pleg),
+        ..Facts::default()
+    };
+    let now = pleg::clock::wall_clock().0;
+    let pods = pods.iter().map(|pod| PodFacts::of(pod, now)).collect();
+    facts.agent = Some(AgentFacts { place, report, pods });
+    match agent.about.runtime_endpoint.parse::<Endpoint>() {
+        Ok(endpoint) => {
+            let client = RuntimeClient::new(endpoint, Options::default(), rubelet_cri::Metrics::default());
+            if let Ok(Ok(version)) = timeout_at(end, client.version()).await {
+                let runtime = Runtime { name: version.runtime_name, version: version.runtime_version };
+                facts.kind = RuntimeKind::of(&runtime);
+                facts.runtime = runtime.to_string();
+            }
+            (facts.conditions, facts.lists) = tokio::join!(conditions(&client, end), lists(&client, end));
+            facts.stopped_readers = readers::stopped(client.endpoint().path());
+        }
+        Err(error) => facts.conditions = Err(error.to_string()),
+    }
+    facts.clock_jump = clocks.jump();
+    Ok(facts)
 }
 
 /// What the runtime says of itself; an error if it does not.

@@ -11,6 +11,14 @@ use super::{Facts, Finding, Severity};
 pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
     let mut text = String::new();
     if facts.unreachable.is_none() {
+        if let Some(agent) = &facts.agent {
+            let up = pleg::GoDuration(std::time::Duration::from_secs(agent.report.uptime.as_secs()));
+            let _ = writeln!(
+                text,
+                "asked the agent of {}, which has run for {up}; --runtime-endpoint asks the runtime itself",
+                agent.place
+            );
+        }
         let _ = writeln!(text, "{} at {}", facts.runtime, facts.endpoint);
         if let (Some(lists), Some(report)) = (&facts.lists, &facts.report) {
             let _ = writeln!(
@@ -20,7 +28,7 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
                 lists.containers,
                 lists.running,
                 match &facts.stream {
-                    Some(stream) if stream.open_since.is_some() => "are followed",
+                    Some(stream) if stream.open => "are followed",
                     Some(_) => "are not there",
                     None => "were not read",
                 }
@@ -54,6 +62,9 @@ pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> String {
     struct Diagnosis<'a> {
         runtime: &'a str,
         endpoint: &'a str,
+        /// The folder of the agent that was asked, if one was.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent: Option<&'a str>,
         healthy: bool,
         findings: &'a [Finding],
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +73,7 @@ pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> String {
     let diagnosis = Diagnosis {
         runtime: &facts.runtime,
         endpoint: &facts.endpoint,
+        agent: facts.agent.as_ref().map(|agent| agent.place.as_str()),
         healthy: findings.iter().all(|finding| finding.severity < Severity::Problem),
         findings,
         pleg: facts.report.as_ref(),

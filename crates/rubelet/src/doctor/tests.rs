@@ -38,12 +38,12 @@ fn well() -> Facts {
         report: Some(Report {
             health,
             stream: StreamReport::from(&stream),
-            relist_period: Duration::from_secs(4),
+            relist_period: Duration::from_secs(1),
             pods: 20,
             inspections_in_flight: 0,
             calls: Vec::new(),
         }),
-        stream: Some(stream),
+        stream: Some(StreamReport::from(&stream)),
         looked_for: Duration::from_secs(5),
         ..Facts::default()
     }
@@ -133,7 +133,7 @@ fn events_that_are_not_there() {
     insta::assert_snapshot!(words(|facts| {
         facts.runtime = "containerd 1.6.39".to_owned();
         let stream = facts.stream.as_mut().expect("there is one");
-        (stream.open_since, stream.last_end) = (None, Some((Stamp::ZERO, StreamError::Unsupported)));
+        (stream.open, stream.last_error) = (false, Some(StreamError::Unsupported));
     }));
 }
 
@@ -142,7 +142,7 @@ fn events_that_are_switched_off() {
     insta::assert_snapshot!(words(|facts| {
         facts.runtime = "cri-o 1.35.0".to_owned();
         let stream = facts.stream.as_mut().expect("there is one");
-        (stream.open_since, stream.last_end) = (None, Some((Stamp::ZERO, StreamError::SwitchedOff)));
+        (stream.open, stream.last_error) = (false, Some(StreamError::SwitchedOff));
     }));
 }
 

@@ -4,6 +4,7 @@
 //! It has a thread of its own and only reads what is there, so it answers whatever hangs.
 
 mod health;
+mod report;
 mod server;
 
 use std::path::PathBuf;
@@ -20,7 +21,11 @@ use rubelet_agent::board::Stage;
 use rubelet_agent::pod::PodHappening;
 use rubelet_agent::sync_loop::{AgentHandle, PodSelector};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
+pub(crate) use report::AgentReport;
+#[cfg(test)]
+pub(crate) use report::SourceReport;
 pub(crate) use server::{Server, ServerError};
 
 /// What clients on the same machine need to know.
@@ -41,11 +46,12 @@ struct Shared {
     pleg: pleg::Handle,
     registry: Registry,
     about: About,
+    started: Instant,
 }
 
 impl State {
     pub(crate) fn new(agent: AgentHandle, pleg: pleg::Handle, registry: Registry, about: About) -> Self {
-        Self(Arc::new(Shared { agent, pleg, registry, about }))
+        Self(Arc::new(Shared { agent, pleg, registry, about, started: Instant::now() }))
     }
 }
 
@@ -65,6 +71,7 @@ fn public(state: State) -> Router {
 fn private(state: State) -> Router {
     Router::new()
         .route("/about", get(about))
+        .route("/report", get(report::report))
         .route("/views", get(views))
         .route("/stop", post(stop))
         .with_state(state.clone())

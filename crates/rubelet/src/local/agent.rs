@@ -12,7 +12,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
-use crate::http::{About, StopRequest};
+use crate::http::{About, AgentReport, StopRequest};
+use crate::place::Place;
 
 /// A client of an agent that runs.
 #[derive(Clone, Debug)]
@@ -74,6 +75,24 @@ impl AgentClient {
         }
         let about = ask(socket, Method::GET, "/about", Vec::new()).await?;
         Ok(Some(Self { socket: socket.to_owned(), about: serde_json::from_slice(&about)? }))
+    }
+
+    /// The agent of this folder; `None` if none runs with it.
+    pub(crate) async fn of(place: &Place) -> Result<Option<Self>, AgentError> {
+        match place.agent_socket() {
+            Ok(socket) => Self::connect(&socket).await,
+            Err(source) => Err(AgentError::Connection { socket: place.given().to_owned(), source }),
+        }
+    }
+
+    /// How it is.
+    pub(crate) async fn report(&self) -> Result<AgentReport, AgentError> {
+        self.get("/report").await
+    }
+
+    /// How its PLEG is.
+    pub(crate) async fn pleg_report(&self) -> Result<pleg::Report, AgentError> {
+        self.get("/debug/pleg").await
     }
 
     /// Every pod.

@@ -26,6 +26,8 @@ pub(crate) struct FileConfig {
     pub(crate) file_poll: Option<Duration>,
     pub(crate) url_poll: Option<Duration>,
     pub(crate) parallel_pulls: Option<usize>,
+    pub(crate) pulls_per_second: Option<u32>,
+    pub(crate) pull_burst: Option<u32>,
     pub(crate) longest_backoff: Option<Duration>,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) resolv_conf: Option<PathBuf>,
@@ -90,6 +92,8 @@ impl FileConfig {
                 (Some(false), None) => Some(Self::UNLIMITED_PULLS),
                 (None, None) => None,
             },
+            pulls_per_second: fields.take("registryPullQPS")?,
+            pull_burst: fields.take("registryBurst")?,
             longest_backoff: fields.nested_duration("crashLoopBackOff", "maxContainerRestartPeriod")?,
             listen: port
                 .map(|port| SocketAddr::new(address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), port)),
@@ -154,7 +158,7 @@ mod tests {
     fn what_we_honour_is_read_and_the_rest_is_named() {
         let config = FileConfig::read(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: /etc/pods\n\
-             syncFrequency: 1m30s\nmaxParallelImagePulls: 4\nreadOnlyPort: 10255\nmaxPods: 50\n\
+             syncFrequency: 1m30s\nmaxParallelImagePulls: 4\nregistryPullQPS: 0\nreadOnlyPort: 10255\nmaxPods: 50\n\
              imageGCHighThresholdPercent: 85\nsystemReserved: {cpu: 500m, memory: 1Gi, pid: '100'}\n\
              kubeReserved: {cpu: 250m}\nevictionHard: {memory.available: 5%, imagefs.available: 15%}\n\
              allowedUnsafeSysctls: ['net.core.*']\nseccompDefault: true\n\
@@ -167,6 +171,7 @@ mod tests {
             static_pod_path: Some("/etc/pods".into()),
             resync: Some(Duration::from_secs(90)),
             parallel_pulls: Some(4),
+            pulls_per_second: Some(0),
             listen: Some("127.0.0.1:10255".parse().unwrap()),
             longest_backoff: Some(Duration::from_secs(60)),
             resolv_conf: Some("".into()),

@@ -6,12 +6,14 @@ mod groups;
 mod node;
 mod once;
 mod report;
+mod table;
 mod wire;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rubelet_agent::settings::PullRate;
 use rubelet_cri::Endpoint;
 
 use crate::place::Place;
@@ -19,6 +21,7 @@ use crate::place::Place;
 pub(crate) use config::{FileConfig, GroupConfig, NodeConfig};
 pub(crate) use embedded::{Embedded, EmbeddedError};
 pub(crate) use node::name as node_name;
+pub(crate) use table::Screen;
 pub(crate) use wire::{Ended, RunError, run};
 
 /// What to run.
@@ -41,6 +44,7 @@ pub(crate) struct Plan {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) cni_conf_dir: Option<PathBuf>,
     pub(crate) parallel_pulls: usize,
+    pub(crate) pull_rate: PullRate,
     pub(crate) resync: Option<Duration>,
     pub(crate) longest_backoff: Option<Duration>,
     pub(crate) file_poll: Option<Duration>,
@@ -51,4 +55,6 @@ pub(crate) struct Plan {
     pub(crate) cluster_domain: Option<String>,
     /// Whether to end when all pods have.
     pub(crate) once: bool,
+    /// Where to show a table; if nowhere, lines are printed.
+    pub(crate) screen: Option<Screen>,
 }

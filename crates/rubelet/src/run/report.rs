@@ -1,4 +1,4 @@
-//! What people see of a run: one line for each change of a pod.
+//! What people see of a run: a table on a terminal, else one line for each change of a pod.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -12,8 +12,9 @@ use rubelet_agent::runtime::{ImageStore, Runtime};
 use rubelet_agent::source::SourceId;
 use rubelet_agent::sync_loop::{Agent, AgentHandle};
 
-use super::Plan;
+use super::table::{self, Mood};
 use super::wire::{Ended, told};
+use super::{Plan, Screen};
 use crate::summary::{Summary, short_time};
 
 const WELL: Style = AnsiColor::Green.on_default();
@@ -49,37 +50,54 @@ pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
     );
 }
 
-/// Runs the agent and tells of every change, until told to end.
-pub(super) async fn run<R: Runtime + ImageStore>(agent: Agent<R>, handle: &AgentHandle) -> Ended {
-    let board = handle.board().clone();
-    let mut problems = handle.problems();
-    let telling = async {
-        let mut told = Told::default();
-        let mut changes = board.changes();
-        loop {
-            told.pods(&board);
-            tokio::select! {
-                changed = changes.changed() => if changed.is_err() { break },
-                Ok(()) = problems.changed() => {
-                    let all = problems.borrow_and_update().clone();
-                    told.problems(&all);
-                }
+/// Runs the agent and shows how it goes, until told to end.
+pub(super) async fn run<R: Runtime + ImageStore>(
+    agent: Agent<R>,
+    handle: &AgentHandle,
+    screen: Option<&Screen>,
+) -> Ended {
+    let showing = async {
+        match screen {
+            Some(screen) => {
+                table::show(screen, handle, "Ctrl-C ends the agent, not the pods".to_owned()).await
             }
+            None => tell(handle).await,
         }
     };
     tokio::select! {
         biased;
         () = agent.run(told()) => {}
-        () = telling => {}
+        () = showing => {}
+    }
+    if let Some(screen) = screen {
+        screen.end();
     }
     Ended::Told
+}
+
+/// Tells of every change, in a line each.
+async fn tell(handle: &AgentHandle) {
+    let board = handle.board().clone();
+    let mut problems = handle.problems();
+    let (mut told, mut teller) = (Told::default(), ProblemTeller::default());
+    let mut changes = board.changes();
+    loop {
+        told.pods(&board);
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            Ok(()) = problems.changed() => {
+                for line in teller.news(&problems.borrow_and_update().clone()) {
+                    anstream::eprintln!("{line}");
+                }
+            }
+        }
+    }
 }
 
 /// What was told last.
 #[derive(Default)]
 struct Told {
     pods: BTreeMap<String, (Arc<PodView>, Summary)>,
-    problems: BTreeMap<SourceId, Vec<Problem>>,
 }
 
 impl Told {
@@ -105,26 +123,34 @@ impl Told {
         }
         self.pods = now;
     }
+}
 
-    fn problems(&mut self, all: &BTreeMap<SourceId, Vec<Problem>>) {
+/// Which problems of manifests were told.
+#[derive(Default)]
+pub(super) struct ProblemTeller(BTreeMap<SourceId, Vec<Problem>>);
+
+impl ProblemTeller {
+    /// What to say of them that was not said before.
+    pub(super) fn news(&mut self, all: &BTreeMap<SourceId, Vec<Problem>>) -> Vec<String> {
+        let mut lines = Vec::new();
         for (source, problems) in all {
-            let told = self.problems.get(source).map(Vec::as_slice).unwrap_or_default();
-            for problem in problems.iter().filter(|problem| !told.contains(problem)) {
-                anstream::eprintln!("{BAD}{problem}{BAD:#}");
-            }
+            let told = self.0.get(source).map(Vec::as_slice).unwrap_or_default();
+            let new = problems.iter().filter(|problem| !told.contains(problem));
+            lines.extend(new.map(|problem| format!("{BAD}{problem}{BAD:#}")));
             if problems.is_empty() && !told.is_empty() {
-                anstream::eprintln!("{source}: all is well again");
+                lines.push(format!("{source}: all is well again"));
             }
         }
-        self.problems.clone_from(all);
+        self.0.clone_from(all);
+        lines
     }
 }
 
 fn print_pod(summary: &Summary) {
-    let style = match summary.status.as_str() {
-        "Running" | "Succeeded" | "Completed" => WELL,
-        "Pending" | "ContainerCreating" | "PodInitializing" | "Terminating" | "Stopped" => BUSY,
-        _ => BAD,
+    let style = match Mood::of(&summary.status) {
+        Mood::Well => WELL,
+        Mood::Busy => BUSY,
+        Mood::Bad => BAD,
     };
     let mut details = vec![format!("{}/{} ready", summary.ready, summary.containers)];
     if summary.restarts > 0 {

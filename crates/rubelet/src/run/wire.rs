@@ -16,13 +16,14 @@ use rubelet_agent::settings::Settings;
 use rubelet_agent::source::{Feed, FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId};
 use rubelet_agent::sync_loop::{Agent, AgentHandle, AgentParts};
 use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::embedded::{Embedded, EmbeddedError};
 use super::{Plan, groups, node, once, report};
 use crate::http::{About, Server, ServerError, State};
 use crate::place::PlaceError;
-use crate::watch::told_to_end;
+use crate::watch::{standstill, told_to_end};
 
 /// Why there is nothing to run, or nothing to run it with.
 #[derive(Debug, thiserror::Error)]
@@ -31,8 +32,12 @@ pub(crate) enum RunError {
         "nothing to run: give the path of a manifest or of a folder of them, or a URL with --manifest-url"
     )]
     NothingToRun,
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}; give the path of a manifest, or of a folder of them", path.display())]
     NoManifest { path: PathBuf, source: std::io::Error },
+    #[error(
+        "containers need root: run this as root, or name a runtime that you may talk to with --runtime-endpoint"
+    )]
+    NotRoot,
     #[error("{0}")]
     BadUrl(#[from] HttpSourceError),
     #[error("{0}")]
@@ -60,6 +65,9 @@ pub(crate) enum Ended {
 
 /// Runs an agent until it is told to end.
 pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
+    if plan.runtime_endpoint.is_none() && !rustix::process::geteuid().is_root() {
+        return Err(RunError::NotRoot);
+    }
     let _taken = plan.place.take().await?;
     let node_name = plan.node_name.clone().unwrap_or_else(node::name);
     let sources = sources(&plan, &node_name)?;
@@ -71,8 +79,8 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     runtime.metrics.register(&mut registry);
     let agent_metrics = rubelet_agent::metrics::Metrics::default();
     agent_metrics.register(&mut registry);
-    let observer = CriObserver::new(runtime.client());
-    let mut pleg = Pleg::new(observer, pleg::Config::default(), pleg_metrics);
+    let observing = runtime.client();
+    let mut pleg = Pleg::new(CriObserver::new(observing.clone()), pleg::Config::default(), pleg_metrics);
     pleg.handle().register(&mut registry);
     if let Some((folder, size)) = &plan.record {
         pleg.record(Some(Recorder::to_folder(folder, *size, &runtime.name)?));
@@ -107,10 +115,18 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     }
     pleg.start();
     report::introduce(&plan, &runtime.name, server.address());
-    let ended = if plan.once {
-        once::run(agent, &handle, &plan.pod_logs).await
-    } else {
-        report::run(agent, &handle).await
+    let running = async {
+        if plan.once {
+            once::run(agent, &handle, &plan.pod_logs).await
+        } else {
+            report::run(agent, &handle, plan.screen.as_ref()).await
+        }
+    };
+    let stood_still = watch::Sender::default();
+    let ended = tokio::select! {
+        ended = running => ended,
+        // A runtime may stand still with those who do not read its events.
+        never = standstill::whenever_asked(&mut pleg, &observing, &stood_still) => match never {},
     };
     if let Some(recorder) = pleg.record(None) {
         recorder.finish()?;
@@ -177,6 +193,7 @@ fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
     settings.security.seccomp_default = plan.node.seccomp_default;
     settings.security.hidden_paths = node::hidden_paths();
     settings.parallel_pulls = plan.parallel_pulls;
+    settings.pull_rate = plan.pull_rate;
     settings.resync = plan.resync.unwrap_or(settings.resync);
     settings.backoff = plan.longest_backoff.map_or(settings.backoff, Growth::up_to);
     settings.dns = dns(plan);

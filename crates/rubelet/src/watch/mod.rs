@@ -9,7 +9,7 @@ mod follow;
 mod json;
 mod lines;
 mod printer;
-mod standstill;
+pub(crate) mod standstill;
 
 use std::collections::BTreeMap;
 use std::io;

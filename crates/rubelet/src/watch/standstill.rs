@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 /// Stops the process whenever somebody asks for it at the terminal, with nothing open; when it is continued, tells for
 /// how long it stood still, and has the PLEG go on.
-pub(super) async fn whenever_asked(
+pub(crate) async fn whenever_asked(
     pleg: &mut Pleg<CriObserver>,
     client: &RuntimeClient,
     stood_still: &watch::Sender<Option<Duration>>,

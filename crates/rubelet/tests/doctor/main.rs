@@ -1,5 +1,7 @@
 //! `rubelet doctor`, as a program, on runtimes that are ill in every way that it knows.
 
+mod agent;
+
 use std::process::Stdio;
 use std::time::Duration;
 

@@ -4,11 +4,14 @@
 
 mod containerd;
 mod hostile;
+#[path = "../../../runtime/tests/image_fixture/mod.rs"]
+mod image_fixture;
 mod lifecycle;
 mod limits;
 mod node;
 mod once;
 mod probes;
+mod pull_secrets;
 mod reasons;
 mod updates;
 mod upheaval;

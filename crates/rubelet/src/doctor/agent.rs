@@ -1,0 +1,174 @@
+//! What a running agent says of itself and of its pods, and what that means.
+
+use std::time::Duration;
+
+use pleg::GoDuration;
+
+use super::diagnose::{Finding, Severity};
+use crate::http::AgentReport;
+use crate::local::PodInfo;
+use crate::summary::Summary;
+
+/// Everything that only an agent knows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AgentFacts {
+    /// The folder by which it was found.
+    pub(crate) place: String,
+    pub(crate) report: AgentReport,
+    pub(crate) pods: Vec<PodFacts>,
+}
+
+/// How the agent sees one of its pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodFacts {
+    pub(crate) name: String,
+    /// The one word that tells most.
+    pub(crate) status: String,
+    pub(crate) detail: Option<String>,
+    /// The image that is being fetched, and for how long.
+    pub(crate) pulling: Option<(String, Duration)>,
+    /// For how long it has been ending after the time that it was given.
+    pub(crate) overdue: Option<Duration>,
+}
+
+/// An image that takes longer than this is worth a word.
+const SLOW_PULL: Duration = Duration::from_secs(120);
+/// A pod that has not ended so long after its grace period is worth a word.
+const SLOW_END: Duration = Duration::from_secs(60);
+/// So many are named.
+const NAMED: usize = 8;
+
+impl PodFacts {
+    /// What an agent tells of a pod, at this moment by its clock.
+    pub(super) fn of(info: &PodInfo, now: i64) -> Self {
+        let summary = Summary::of(&info.pod, &info.stage);
+        let age = |at: i64| Duration::from_nanos(u64::try_from(now - at).unwrap_or(0));
+        let of_images = ["Pulling", "Pulled", "Failed", "BackOff"];
+        let mut newest = std::collections::BTreeMap::new();
+        for happening in &info.happenings {
+            if of_images.contains(&happening.reason.as_str()) {
+                newest.insert(happening.container.clone(), happening);
+            }
+        }
+        let pulling = newest
+            .into_values()
+            .filter(|happening| happening.reason == "Pulling")
+            .map(|happening| (happening.message.clone(), age(happening.last_seen)))
+            .max_by_key(|(_, age)| *age);
+        let grace =
+            info.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
+        let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+        let killed = info.happenings.iter().find(|happening| happening.reason == "Killing");
+        let overdue = killed
+            .filter(|_| info.stage == "terminating")
+            .and_then(|happening| age(happening.last_seen).checked_sub(grace));
+        Self { name: summary.name, status: summary.status, detail: summary.detail, pulling, overdue }
+    }
+}
+
+impl AgentFacts {
+    pub(super) fn diagnose(&self, findings: &mut Vec<Finding>) {
+        if let Some(problem) = &self.report.sync_loop {
+            findings.push(Finding {
+                name: "syncLoopStands",
+                severity: Severity::Problem,
+                what: "the agent's sync loop stands still: no pod is started, restarted or ended".to_owned(),
+                evidence: problem.clone(),
+                advice: "restart the agent: pods go on meanwhile; keep its log, since this is a fault of the agent",
+            });
+        }
+        if !self.report.ready {
+            findings.push(Finding {
+                name: "sourceNotHeard",
+                severity: Severity::Problem,
+                what: "the agent has not seen the runtime and heard every source yet: until then it ends no pod".to_owned(),
+                evidence: format!("not ready {} after its start", GoDuration(whole(self.report.uptime))),
+                advice: "see whether every path and URL that it was given can be read, and whether the runtime answers",
+            });
+        }
+        for source in self.report.sources.iter().filter(|source| !source.problems.is_empty()) {
+            findings.push(Finding {
+                name: "sourceProblems",
+                severity: Severity::Warning,
+                what: format!("{}: not every pod of it can be run as it is written", source.name),
+                evidence: first_of(&source.problems, "\n"),
+                advice: "mend what is named; the pods that ran before go on as they were",
+            });
+        }
+        self.pods_in_trouble(findings);
+        for pod in &self.pods {
+            if let Some((message, age)) = pod.pulling.as_ref().filter(|(_, age)| *age >= SLOW_PULL) {
+                findings.push(Finding {
+                    name: "pullHangs",
+                    severity: Severity::Warning,
+                    what: format!("pod {}: its image does not come", pod.name),
+                    evidence: format!("{message}: begun {} ago, and neither done nor failed", GoDuration(whole(*age))),
+                    advice: "see whether the registry answers, and whether the runtime's disk is full; other pods wait for their images, too, if --parallel-pulls is 1",
+                });
+            }
+            if let Some(late) = pod.overdue.filter(|late| *late >= SLOW_END) {
+                findings.push(Finding {
+                    name: "podDoesNotEnd",
+                    severity: Severity::Warning,
+                    what: format!("pod {} does not end", pod.name),
+                    evidence: format!("its grace period was over {} ago", GoDuration(whole(late))),
+                    advice: "see what its processes wait for (a process in state D, a volume that hangs) and what the runtime logs of stopping it",
+                });
+            }
+        }
+    }
+
+    fn pods_in_trouble(&self, findings: &mut Vec<Finding>) {
+        let is_well = |status: &str| {
+            matches!(
+                status,
+                "Running"
+                    | "Succeeded"
+                    | "Completed"
+                    | "Pending"
+                    | "ContainerCreating"
+                    | "PodInitializing"
+                    | "Terminating"
+                    | "Stopped"
+            )
+        };
+        let bad: Vec<String> = self
+            .pods
+            .iter()
+            .filter(|pod| !is_well(&pod.status))
+            .map(|pod| match &pod.detail {
+                Some(detail) => format!("{}: {}: {detail}", pod.name, pod.status),
+                None => format!("{}: {}", pod.name, pod.status),
+            })
+            .collect();
+        if bad.is_empty() {
+            return;
+        }
+        let plural = if bad.len() == 1 { "a pod is".to_owned() } else { format!("{} pods are", bad.len()) };
+        findings.push(Finding {
+            name: "podsInTrouble",
+            severity: Severity::Warning,
+            what: format!("{plural} in trouble; the agent itself is not"),
+            evidence: first_of(&bad, "\n"),
+            advice: "`rubelet describe POD` says what happened to it, `rubelet logs --previous POD` what it said last",
+        });
+    }
+}
+
+/// The first few, and how many more there are.
+fn first_of(all: &[String], between: &str) -> String {
+    let mut text = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(between);
+    if all.len() > NAMED {
+        text.push_str(&format!("{between}and {} more", all.len() - NAMED));
+    }
+    text
+}
+
+/// Without what nobody reads.
+fn whole(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs())
+}
+
+#[cfg(test)]
+#[path = "agent_tests.rs"]
+mod tests;

@@ -1,0 +1,122 @@
+//! The words for what an agent says, fact by fact.
+
+use super::super::render::text;
+use super::super::{Facts, diagnose};
+use super::*;
+use crate::http::SourceReport;
+
+fn pod(name: &str, status: &str, detail: Option<&str>) -> PodFacts {
+    PodFacts {
+        name: format!("shop/{name}"),
+        status: status.to_owned(),
+        detail: detail.map(str::to_owned),
+        pulling: None,
+        overdue: None,
+    }
+}
+
+/// What is said of an agent that is well but for this.
+fn words(change: impl FnOnce(&mut AgentFacts)) -> String {
+    let mut agent = AgentFacts {
+        place: "/var/lib/rubelet".to_owned(),
+        report: AgentReport { uptime: Duration::from_secs(3_723), ready: true, ..AgentReport::default() },
+        pods: vec![pod("web", "Running", None)],
+    };
+    change(&mut agent);
+    let facts = Facts {
+        runtime: "containerd v2.3.4".to_owned(),
+        endpoint: "unix:///run/containerd/containerd.sock".to_owned(),
+        agent: Some(agent),
+        ..Facts::default()
+    };
+    anstream::adapter::strip_str(&text(&facts, &diagnose(&facts))).to_string()
+}
+
+#[test]
+fn an_agent_that_is_well() {
+    insta::assert_snapshot!(words(|_| {}));
+}
+
+#[test]
+fn a_loop_that_stands_still() {
+    insta::assert_snapshot!(words(|agent| {
+        agent.report.sync_loop =
+            Some("sync loop took longer than expected: last round 41s ago; threshold is 30s".to_owned());
+    }));
+}
+
+#[test]
+fn a_source_that_was_not_heard() {
+    insta::assert_snapshot!(words(|agent| agent.report.ready = false));
+}
+
+#[test]
+fn manifests_that_are_broken() {
+    insta::assert_snapshot!(words(|agent| {
+        let problems = vec!["/etc/pods/web.yaml:7: spec.containers[0].image: Required value".to_owned()];
+        agent.report.sources =
+            vec![SourceReport { name: "/etc/pods".to_owned(), problems }, SourceReport::default()];
+    }));
+}
+
+#[test]
+fn pods_that_are_in_trouble() {
+    insta::assert_snapshot!(
+        "one",
+        words(|agent| {
+            let detail = "main: back-off 40s restarting failed container";
+            agent.pods.push(pod("crash", "CrashLoopBackOff", Some(detail)));
+        })
+    );
+    insta::assert_snapshot!(
+        "many",
+        words(|agent| {
+            agent
+                .pods
+                .extend((0..11).map(|number| pod(&format!("crash-{number}"), "CrashLoopBackOff", None)));
+        })
+    );
+}
+
+#[test]
+fn an_image_that_does_not_come_and_a_pod_that_does_not_go() {
+    insta::assert_snapshot!(words(|agent| {
+        let message = "Pulling image \"r.io/app:1\"".to_owned();
+        agent.pods[0].pulling = Some((message, Duration::from_secs(300)));
+        let mut stuck = pod("stuck", "Terminating", None);
+        stuck.overdue = Some(Duration::from_secs(90));
+        agent.pods.push(stuck);
+    }));
+    let soon = words(|agent| {
+        agent.pods[0].pulling = Some((String::new(), Duration::from_secs(119)));
+        agent.pods[0].overdue = Some(Duration::from_secs(59));
+    });
+    assert!(soon.contains("nothing is wrong"), "{soon}");
+}
+
+#[test]
+fn what_an_agent_tells_of_a_pod() {
+    let told = |stage: &str, reasons: &[(&str, i64)]| {
+        let happening = |(reason, at): &(&str, i64)| {
+            serde_json::json!({
+                "severity": "Normal", "reason": reason, "message": "m", "container": "main", "count": 1,
+                "firstSeen": 0, "lastSeen": at * 1_000_000_000,
+            })
+        };
+        let happenings: Vec<_> = reasons.iter().map(happening).collect();
+        let pod = serde_json::json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {"containers": [], "terminationGracePeriodSeconds": 10},
+        });
+        let info = serde_json::json!({"pod": pod, "stage": stage, "happenings": happenings});
+        PodFacts::of(&serde_json::from_value(info).expect("as an agent tells it"), 100_000_000_000)
+    };
+    let pulling = |reasons| told("syncing", reasons).pulling.map(|(_, age)| age.as_secs());
+    assert_eq!(pulling(&[("Pulling", 40)]), Some(60));
+    assert_eq!(pulling(&[("Pulling", 40), ("Pulled", 50)]), None);
+    assert_eq!(pulling(&[("Failed", 30), ("Pulling", 40)]), Some(60));
+    let overdue = |stage, reasons| told(stage, reasons).overdue.map(|late| late.as_secs());
+    assert_eq!(overdue("terminating", &[("Killing", 40)]), Some(50));
+    assert_eq!(overdue("terminating", &[("Killing", 95)]), None);
+    assert_eq!(overdue("syncing", &[("Killing", 40)]), None, "a container of it was killed, not the pod");
+}

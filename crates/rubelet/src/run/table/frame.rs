@@ -1,0 +1,116 @@
+//! A drawn table as text for a terminal, and how the one before it is wiped away.
+//!
+//! It is drawn in place, below what was printed before: no other screen, no raw mode, no hidden cursor. So there is
+//! nothing that would have to be restored, however the program ends.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Effects};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::{Color, Modifier, Style};
+
+/// A table that is ready to be printed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Frame {
+    lines: Vec<FrameLine>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FrameLine {
+    text: String,
+    /// In columns, without the escape sequences.
+    width: usize,
+}
+
+impl Frame {
+    pub(super) fn new(buffer: &Buffer, has_colour: bool) -> Self {
+        let width = usize::from(buffer.area.width).max(1);
+        Self { lines: buffer.content.chunks(width).map(|cells| line(cells, has_colour)).collect() }
+    }
+
+    /// What to print for it to be seen. The cursor stays at the end of its last line.
+    pub(super) fn text(&self) -> String {
+        self.lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\r\n")
+    }
+
+    /// What to print for it to be gone, from a terminal that is so wide by now: lines that have become too long were
+    /// wrapped by it.
+    pub(super) fn erasure(&self, columns: usize) -> String {
+        let wrapped = |line: &FrameLine| line.width.div_ceil(columns.max(1)).max(1);
+        let rows: usize = self.lines.iter().map(wrapped).sum();
+        match rows {
+            0 => String::new(),
+            1 => "\r\x1b[J".to_owned(),
+            _ => format!("\r\x1b[{}A\x1b[J", rows - 1),
+        }
+    }
+}
+
+fn line(cells: &[Cell], has_colour: bool) -> FrameLine {
+    let end = cells.iter().rposition(|cell| cell.symbol() != " ").map_or(0, |last| last + 1);
+    let (mut text, mut before) = (String::new(), anstyle::Style::new());
+    let mut skip = 0;
+    for cell in &cells[..end] {
+        // A wide character has the cells after it.
+        if skip > 0 {
+            skip -= 1;
+            continue;
+        }
+        skip = ratatui::text::Span::raw(cell.symbol()).width().saturating_sub(1);
+        let style = if has_colour { ansi(cell.style()) } else { anstyle::Style::new() };
+        if style != before {
+            let _ = write!(text, "{before:#}{style}");
+            before = style;
+        }
+        text.push_str(cell.symbol());
+    }
+    let _ = write!(text, "{before:#}");
+    FrameLine { text, width: end }
+}
+
+fn ansi(style: Style) -> anstyle::Style {
+    let colour = match style.fg {
+        Some(Color::Red) => Some(AnsiColor::Red.into()),
+        Some(Color::Green) => Some(AnsiColor::Green.into()),
+        Some(Color::Yellow) => Some(AnsiColor::Yellow.into()),
+        _ => None,
+    };
+    let effects = [(Modifier::BOLD, Effects::BOLD), (Modifier::DIM, Effects::DIMMED)];
+    let effects = effects.into_iter().filter(|(modifier, _)| style.add_modifier.contains(*modifier));
+    let effects = effects.fold(Effects::new(), |all, (_, effect)| all | effect);
+    anstyle::Style::new().fg_color(colour).effects(effects)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(lines: &[&str]) -> Frame {
+        Frame::new(&Buffer::with_lines(lines.iter().copied()), true)
+    }
+
+    #[test]
+    fn lines_end_where_their_text_does_and_wide_characters_are_whole() {
+        let frame = frame(&["one", "", "日本 x  "]);
+        assert_eq!(frame.text(), "one\r\n\r\n日本 x");
+    }
+
+    #[test]
+    fn colours_are_switched_on_and_off_or_left_out() {
+        let mut buffer = Buffer::empty(ratatui::layout::Rect::new(0, 0, 6, 1));
+        buffer.set_string(0, 0, "a", Style::new());
+        buffer.set_string(1, 0, "bc", Style::new().fg(Color::Red));
+        assert_eq!(Frame::new(&buffer, true).text(), "a\x1b[31mbc\x1b[0m");
+        assert_eq!(Frame::new(&buffer, false).text(), "abc");
+    }
+
+    #[test]
+    fn as_many_rows_are_wiped_as_it_takes_by_now() {
+        let drawn = frame(&["0123456789", "", "01234"]);
+        assert_eq!(drawn.erasure(80), "\r\x1b[2A\x1b[J");
+        assert_eq!(drawn.erasure(5), "\r\x1b[3A\x1b[J", "the first line has become two");
+        assert_eq!(drawn.erasure(4), "\r\x1b[5A\x1b[J", "three and one and two");
+        assert_eq!(frame(&["x"]).erasure(80), "\r\x1b[J");
+        assert_eq!(Frame::default().erasure(80), "", "nothing was drawn");
+    }
+}

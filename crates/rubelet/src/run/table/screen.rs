@@ -1,0 +1,187 @@
+//! The terminal, with a table at its lower end and everything else printed above it.
+//!
+//! A thread of its own prints, so that a terminal that takes nothing (Ctrl-S, a slow line) holds nobody up: the newest
+//! table replaces one that was not printed yet, and of the lines that wait the oldest are left out when there are too
+//! many.
+
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anstream::ColorChoice;
+use parking_lot::{Condvar, Mutex};
+
+use super::frame::Frame;
+use super::render::Size;
+
+/// How many lines may wait to be printed.
+const MOST_LINES: usize = 1_000;
+/// How long to wait for the last of it to be printed.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A terminal that can show a table. Clones are the same terminal.
+#[derive(Clone, Debug)]
+pub(crate) struct Screen(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    has_colour: bool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stage: Stage,
+    lines: VecDeque<String>,
+    left_out: usize,
+    frame: Option<Frame>,
+    /// Whether somebody else has written to the terminal, so that what was drawn is not where it was.
+    is_lost: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// There is no table yet: lines are printed at once.
+    #[default]
+    Before,
+    Shown,
+    /// What waits is printed, and then nothing more.
+    Ending,
+    Ended,
+}
+
+impl Screen {
+    /// The terminal that output and errors go to, if both do, and if it can do more than print.
+    pub(crate) fn of_terminal() -> Option<Self> {
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
+        if is_dumb || !io::stdout().is_terminal() || !io::stderr().is_terminal() {
+            return None;
+        }
+        let has_colour = anstream::AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+        let shared = Shared { has_colour, state: Mutex::default(), changed: Condvar::new() };
+        Some(Self(Arc::new(shared)))
+    }
+
+    pub(super) fn has_colour(&self) -> bool {
+        self.0.has_colour
+    }
+
+    /// How large it is now.
+    pub(super) fn size(&self) -> Size {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+        let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+        size.map_or(Size { columns: 80, rows: 24 }, |size| Size { columns: size.ws_col, rows: size.ws_row })
+    }
+
+    /// From now on there is a table. Panics are printed above it, too.
+    pub(super) fn begin(&self) {
+        self.0.state.lock().stage = Stage::Shown;
+        let screen = self.clone();
+        std::thread::spawn(move || screen.print_all());
+        let screen = self.clone();
+        std::panic::set_hook(Box::new(move |panic| screen.print(&panic.to_string())));
+    }
+
+    /// Prints lines above the table.
+    pub(crate) fn print(&self, text: &str) {
+        let mut state = self.0.state.lock();
+        if matches!(state.stage, Stage::Before | Stage::Ended) {
+            drop(state);
+            anstream::eprintln!("{}", text.trim_end());
+            return;
+        }
+        for line in text.lines() {
+            if state.lines.len() >= MOST_LINES {
+                state.lines.pop_front();
+                state.left_out += 1;
+            }
+            state.lines.push_back(line.to_owned());
+        }
+        self.0.changed.notify_one();
+    }
+
+    /// Draws another table in place of the last one.
+    pub(super) fn draw(&self, frame: Frame) {
+        self.0.state.lock().frame = Some(frame);
+        self.0.changed.notify_one();
+    }
+
+    /// Says that the cursor is not where it was.
+    pub(super) fn lost_its_place(&self) {
+        self.0.state.lock().is_lost = true;
+    }
+
+    /// Leaves the last table where it is, with the cursor below it, and prints as usual from then on.
+    pub(crate) fn end(&self) {
+        let _ = std::panic::take_hook();
+        let mut state = self.0.state.lock();
+        if state.stage != Stage::Shown {
+            return;
+        }
+        state.stage = Stage::Ending;
+        self.0.changed.notify_all();
+        // A terminal that takes nothing does not keep us from ending.
+        let is_ending = |state: &mut State| state.stage == Stage::Ending;
+        self.0.changed.wait_while_for(&mut state, is_ending, PATIENCE);
+        state.stage = Stage::Ended;
+    }
+
+    fn print_all(&self) {
+        let mut drawn = Frame::default();
+        loop {
+            let mut state = self.0.state.lock();
+            let is_idle = |state: &mut State| {
+                state.stage == Stage::Shown && state.frame.is_none() && state.lines.is_empty()
+            };
+            self.0.changed.wait_while(&mut state, is_idle);
+            let is_ending = state.stage != Stage::Shown;
+            if std::mem::take(&mut state.is_lost) {
+                drawn = Frame::default();
+            }
+            let lines = std::mem::take(&mut state.lines);
+            let left_out = std::mem::take(&mut state.left_out);
+            let next = state.frame.take();
+            drop(state);
+
+            let columns = usize::from(self.size().columns);
+            let mut text = drawn.erasure(columns);
+            if left_out > 0 {
+                text.push_str(&format!("({left_out} lines were left out)\r\n"));
+            }
+            for line in lines {
+                let line =
+                    if self.has_colour() { line } else { anstream::adapter::strip_str(&line).to_string() };
+                text.push_str(&line);
+                text.push_str("\r\n");
+            }
+            drawn = next.unwrap_or(drawn);
+            text.push_str(&drawn.text());
+            if is_ending {
+                text.push_str("\r\n");
+            }
+            // A terminal that is gone is no reason for the agent to end.
+            let mut out = io::stdout().lock();
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            drop(out);
+            if is_ending {
+                self.0.state.lock().stage = Stage::Ended;
+                self.0.changed.notify_all();
+                return;
+            }
+        }
+    }
+}
+
+/// Prints each piece that is written to it: what is logged.
+impl io::Write for Screen {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.print(&String::from_utf8_lossy(piece));
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! What the table shows: values only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rubelet_agent::board::PodView;
+use rubelet_agent::manifest::Problem;
+use rubelet_agent::pod::Severity;
+use rubelet_agent::source::SourceId;
+
+use crate::summary::{Summary, short_time};
+
+/// How many events are remembered; as many are shown as there is room for.
+const REMEMBERED: usize = 20;
+
+/// Everything that is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct View {
+    pub(super) pods: Vec<Summary>,
+    /// What is wrong with manifests, as of now.
+    pub(super) problems: Vec<String>,
+    /// What happened lately, oldest first.
+    pub(super) events: Vec<Event>,
+    /// Where else to look.
+    pub(super) hint: String,
+}
+
+/// Something that happened to a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) time: String,
+    pub(super) pod: String,
+    pub(super) is_warning: bool,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) count: u64,
+    /// By which it is sorted.
+    pub(super) at: i64,
+}
+
+/// How well a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Well,
+    Busy,
+    Bad,
+}
+
+impl Mood {
+    /// By the one word that tells most of a pod.
+    pub(crate) fn of(status: &str) -> Self {
+        match status {
+            "Running" | "Succeeded" | "Completed" => Self::Well,
+            "Pending" | "ContainerCreating" | "PodInitializing" | "Terminating" | "Stopped" => Self::Busy,
+            _ => Self::Bad,
+        }
+    }
+}
+
+impl View {
+    /// Takes over how all pods are now. Events of pods that are gone stay until newer ones take their place.
+    pub(super) fn update_pods(&mut self, all: &[Arc<PodView>]) {
+        self.pods = all.iter().map(|view| Summary::of(&view.to_pod(), view.stage.as_str())).collect();
+        let there: BTreeSet<&str> = self.pods.iter().map(|pod| pod.name.as_str()).collect();
+        self.events.retain(|event| !there.contains(event.pod.as_str()));
+        for (view, summary) in all.iter().zip(&self.pods) {
+            self.events.extend(view.happenings.iter().map(|happening| Event {
+                time: short_time(happening.last_seen).split('.').next().unwrap_or_default().to_owned(),
+                pod: summary.name.clone(),
+                is_warning: happening.severity == Severity::Warning,
+                reason: happening.reason.to_owned(),
+                message: one_line(&happening.message),
+                count: happening.count,
+                at: happening.last_seen.0,
+            }));
+        }
+        self.events.sort_by_key(|event| event.at);
+        let too_many = self.events.len().saturating_sub(REMEMBERED);
+        self.events.drain(..too_many);
+    }
+
+    /// Takes over what is wrong with manifests now.
+    pub(super) fn update_problems(&mut self, all: &BTreeMap<SourceId, Vec<Problem>>) {
+        self.problems = all.values().flatten().map(|problem| one_line(&problem.to_string())).collect();
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
