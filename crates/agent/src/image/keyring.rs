@@ -69,8 +69,9 @@ fn is_match(pattern: &[u8], text: &[u8]) -> bool {
             Some(end) => is_in_set(&rest[..=end], *first) && is_match(&rest[end + 2..], others),
             None => false,
         },
-        ([b'\\', literal, rest @ ..], [first, others @ ..])
-        | ([literal, rest @ ..], [first, others @ ..]) => literal == first && is_match(rest, others),
+        ([b'\\', literal, rest @ ..] | [literal, rest @ ..], [first, others @ ..]) => {
+            literal == first && is_match(rest, others)
+        }
         _ => false,
     }
 }

@@ -32,6 +32,13 @@ const KILLED: i32 = 137;
 /// What runtimes say for want of anything better.
 const MADE_UP: [i32; 2] = [255, -1];
 
+/// What is left of a pod, as a list and an inspection of it show.
+#[derive(Clone, Copy)]
+pub(super) struct Left<'a> {
+    pub(super) pod: &'a RuntimePod,
+    pub(super) status: &'a PodStatus,
+}
+
 impl Record {
     /// The containers that have ended since the status before.
     fn new_ends<'a>(&'a self, status: &'a PodStatus) -> impl Iterator<Item = &'a ContainerStatus> {
@@ -50,23 +57,32 @@ impl Record {
             && self.new_ends(status).any(|container| MADE_UP.contains(&container.exit_code))
     }
 
-    /// The containers of the committed view that had not ended there, are not in `new`, and of whose end no inspection has
-    /// told either.
-    fn gone_without_end<'a>(&'a self, new: Option<&'a RuntimePod>) -> impl Iterator<Item = &'a ContainerId> {
-        let committed = self.committed().into_iter().flat_map(|committed| &committed.containers);
-        let is_there = move |id: &ContainerId| {
-            new.is_some_and(|new| new.containers.iter().any(|container| container.id == *id))
+    /// The containers that have ended since the committed view, and of whose end no inspection has told: they were gone
+    /// when somebody looked, or when somebody inspected them. `new` is what is left of the pod, if anything is.
+    fn silent_ends<'a>(&'a self, new: Option<Left<'a>>) -> impl Iterator<Item = &'a ContainerId> {
+        let committed = || self.committed().into_iter().flat_map(|committed| &committed.containers);
+        let had_ended = move |id: &ContainerId| {
+            committed().any(|container| container.id == *id && container.state == ContainerState::Exited)
         };
-        let has_ended = |id: &ContainerId| {
-            let statuses = self.doubt.iter().map(|doubt| &doubt.status).chain(&self.status);
-            statuses
-                .filter_map(|status| status.container(id))
-                .any(|known| known.state == ContainerState::Exited)
+        let is_listed = move |id: &ContainerId| {
+            new.is_some_and(|new| new.pod.containers.iter().any(|container| container.id == *id))
         };
-        committed
+        let gone = committed()
             .filter(|container| container.state != ContainerState::Exited)
-            .map(|container| &container.id)
-            .filter(move |id| !is_there(id) && !has_ended(id))
+            .filter(move |container| !is_listed(&container.id));
+        let ended = new
+            .into_iter()
+            .flat_map(|new| &new.pod.containers)
+            .filter(move |container| container.state == ContainerState::Exited && !had_ended(&container.id));
+        let statuses = move || {
+            let before = self.doubt.iter().map(|doubt| &*doubt.status).chain(self.status.as_deref());
+            before.chain(new.map(|new| new.status))
+        };
+        let is_known = move |id: &ContainerId| {
+            let mut known = statuses().filter_map(|status| status.container(id));
+            known.any(|container| container.state == ContainerState::Exited)
+        };
+        gone.chain(ended).map(|container| &container.id).filter(move |id| !is_known(id))
     }
 
     /// Whether it shows an end that may not be the whole truth.
@@ -94,13 +110,12 @@ impl Core {
         }
     }
 
-    /// Whether to wait before telling that something is gone which had not ended when it was seen last: its end was not
-    /// seen, and may be announced any moment. `new` is what is left of the pod, if anything is. Each has its own moment;
-    /// together they do not wait for ever.
-    pub(super) fn waits_for_last_words(&mut self, uid: &PodUid, new: Option<&RuntimePod>, now: Now) -> bool {
+    /// Whether to wait before telling of ends of which nobody has said what they were like: that may be announced any
+    /// moment. Each has its own moment; together they do not wait for ever.
+    pub(super) fn waits_for_last_words(&mut self, uid: &PodUid, new: Option<Left<'_>>, now: Now) -> bool {
         let is_open = self.announced.is_open();
         let Some(record) = self.records.get(uid) else { return false };
-        let silent: Vec<ContainerId> = record.gone_without_end(new).cloned().collect();
+        let silent: Vec<ContainerId> = record.silent_ends(new).cloned().collect();
         let silent: Vec<ContainerId> =
             silent.into_iter().filter(|id| is_open && self.announced.exit(id).is_none()).collect();
         let Some(record) = self.records.get_mut(uid) else { return false };

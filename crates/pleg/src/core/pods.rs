@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rubelet_model::{PodStatus, PodUid};
 
-use super::doubt::RECHECK_AFTER;
+use super::doubt::{Left, RECHECK_AFTER};
 use super::telling::Telling;
 use super::{Core, Effect};
 use crate::clock::{Now, Stamp};
@@ -144,7 +144,12 @@ impl Core {
         self.lanes.finish(uid);
         match answer {
             Ok(status) if record.is_doubtful(&status, now.stamp) => self.doubt(uid, status, now),
-            Ok(_) if self.waits_for_last_words(uid, Some(&snapshot.pod), now) => {}
+            Ok(status)
+                if self.waits_for_last_words(
+                    uid,
+                    Some(Left { pod: &snapshot.pod, status: &status }),
+                    now,
+                ) => {}
             Ok(status) => self.commit(uid, snapshot, started, status, now, out),
             Err(error) => self.could_not_inspect(uid, &snapshot, started, error, now, out),
         }

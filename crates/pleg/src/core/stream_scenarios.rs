@@ -8,7 +8,7 @@ use LifeStep::{Created as WasCreated, Deleted, Started as WasStarted, Stopped};
 use super::harness::{Exited, Harness, Running, announcement, pod, told};
 use super::*;
 use crate::announce::{Announcement, LifeStep, StreamError};
-use crate::event::{EventKind, Exit, Subject};
+use crate::event::{EventKind, Exit, PodEvent, Subject};
 
 fn exit(code: i32, reason: &str) -> Exit {
     Exit { code, reason: reason.into(), oom_killed: reason == "OOMKilled" }
@@ -220,6 +220,48 @@ fn a_moment_is_waited_for_the_last_words_of_a_whole_pod() {
     pleg.pass(Duration::from_millis(200));
     pleg.tick();
     assert_eq!(pleg.take_told(), [told(Died, "A", "c1"), told(Removed, "A", "c1")]);
+}
+
+/// A list still shows it, dead, and it is removed before it can be inspected.
+#[test]
+fn a_moment_is_waited_for_the_last_words_of_what_is_removed_before_its_inspection() {
+    let mut pleg = listening();
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    pleg.answer_inspection(0, Some(&pod("A", &[])));
+    assert_eq!(pleg.told, [], "nobody has said how it ended");
+    let end = Announcement { exit: Some(exit(9, "Error")), ..announcement("A", "c1", Stopped) };
+    announce(&mut pleg, [end]);
+    pleg.answer_look("A", Some(pod("A", &[])));
+    pleg.answer_inspections();
+    let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
+    assert_eq!(died.exit, Some(exit(9, "Error")));
+}
+
+/// Each has its own moment.
+#[test]
+fn who_goes_while_another_is_waited_for_is_waited_for_as_long() {
+    let mut pleg = Harness::new();
+    let both = || vec![pod("A", &[("c1", Running), ("c2", Running)])];
+    pleg.relist(both());
+    pleg.step(Input::StreamOpened);
+    pleg.relist(both());
+    pleg.take_told();
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c2", Running)])]);
+    pleg.answer_inspections();
+    pleg.pass(Duration::from_millis(150));
+    announce(&mut pleg, [announcement("A", "c2", Deleted)]);
+    pleg.answer_look("A", Some(pod("A", &[])));
+    pleg.answer_inspections();
+    pleg.pass(Duration::from_millis(100));
+    let end = Announcement { exit: Some(exit(9, "Error")), ..announcement("A", "c2", Stopped) };
+    announce(&mut pleg, [end]);
+    pleg.answer_look("A", Some(pod("A", &[])));
+    pleg.answer_inspections();
+    let of_c2 = |event: &&PodEvent| event.subject.as_ref().is_some_and(|subject| subject.id() == "c2");
+    let died = pleg.told.iter().filter(of_c2).find(|event| event.kind == Died).expect("told");
+    assert_eq!(died.exit, Some(exit(9, "Error")));
 }
 
 #[test]
