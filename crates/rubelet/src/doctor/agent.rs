@@ -41,7 +41,8 @@ const NAMED: usize = 8;
 impl PodFacts {
     /// What an agent tells of a pod, at this moment by its clock.
     pub(super) fn of(info: &PodInfo, now: i64) -> Self {
-        let summary = Summary::of(&info.pod, &info.stage);
+        let status = info.pod.status.clone().unwrap_or_default();
+        let summary = Summary::of(&info.pod, &status, &info.stage);
         let age = |at: i64| Duration::from_nanos(u64::try_from(now - at).unwrap_or(0));
         let of_images = ["Pulling", "Pulled", "Failed", "BackOff"];
         let mut newest = std::collections::BTreeMap::new();
@@ -90,7 +91,7 @@ impl AgentFacts {
             findings.push(Finding {
                 name: "sourceProblems",
                 severity: Severity::Warning,
-                what: format!("{}: not every pod of it can be run as it is written", source.name),
+                what: format!("{}: not every manifest of it can be used", source.name),
                 evidence: first_of(&source.problems, "\n"),
                 advice: "mend what is named; the pods that ran before go on as they were",
             });

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State as Extract;
+use rubelet_agent::manifest::Severity;
 use serde::{Deserialize, Serialize};
 
 use super::State;
@@ -27,6 +28,7 @@ pub(crate) struct AgentReport {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SourceReport {
     pub(crate) name: String,
+    /// Manifests that cannot be used.
     pub(crate) problems: Vec<String>,
 }
 
@@ -38,7 +40,11 @@ pub(super) async fn report(Extract(state): Extract<State>) -> Json<AgentReport> 
         .iter()
         .map(|(source, problems)| SourceReport {
             name: source.to_string(),
-            problems: problems.iter().map(ToString::to_string).collect(),
+            problems: problems
+                .iter()
+                .filter(|problem| problem.severity == Severity::Error)
+                .map(ToString::to_string)
+                .collect(),
         })
         .collect();
     Json(AgentReport {

@@ -59,7 +59,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     let showing = async {
         match screen {
             Some(screen) => {
-                table::show(screen, handle, "Ctrl-C ends the agent, not the pods".to_owned()).await
+                table::show(screen, handle, "Ctrl-C ends the agent, not the pods".to_owned()).await;
             }
             None => tell(handle).await,
         }

@@ -62,8 +62,10 @@ fn text(view: &View, columns: u16, rows: u16) -> String {
     let buffer = render(view, size);
     assert!(buffer.area.width < columns.max(2) && buffer.area.height < rows.max(2), "it fits");
     let rows = buffer.content.chunks(usize::from(buffer.area.width));
-    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned() + "\n")
-        .collect()
+    rows.map(|row| {
+        row.iter().map(ratatui::buffer::Cell::symbol).collect::<String>().trim_end().to_owned() + "\n"
+    })
+    .collect()
 }
 
 #[test]

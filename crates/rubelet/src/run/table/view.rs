@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rubelet_agent::board::PodView;
-use rubelet_agent::manifest::Problem;
+use rubelet_agent::manifest::{self, Problem};
 use rubelet_agent::pod::Severity;
 use rubelet_agent::source::SourceId;
 
@@ -60,7 +60,8 @@ impl Mood {
 impl View {
     /// Takes over how all pods are now. Events of pods that are gone stay until newer ones take their place.
     pub(super) fn update_pods(&mut self, all: &[Arc<PodView>]) {
-        self.pods = all.iter().map(|view| Summary::of(&view.to_pod(), view.stage.as_str())).collect();
+        let summary = |view: &Arc<PodView>| Summary::of(&view.pod, &view.status, view.stage.as_str());
+        self.pods = all.iter().map(summary).collect();
         let there: BTreeSet<&str> = self.pods.iter().map(|pod| pod.name.as_str()).collect();
         self.events.retain(|event| !there.contains(event.pod.as_str()));
         for (view, summary) in all.iter().zip(&self.pods) {
@@ -68,7 +69,7 @@ impl View {
                 time: short_time(happening.last_seen).split('.').next().unwrap_or_default().to_owned(),
                 pod: summary.name.clone(),
                 is_warning: happening.severity == Severity::Warning,
-                reason: happening.reason.to_owned(),
+                reason: happening.reason.to_string(),
                 message: one_line(&happening.message),
                 count: happening.count,
                 at: happening.last_seen.0,
@@ -79,9 +80,14 @@ impl View {
         self.events.drain(..too_many);
     }
 
-    /// Takes over what is wrong with manifests now.
+    /// Takes over what is wrong with manifests now. What is only to be noted has been printed once.
     pub(super) fn update_problems(&mut self, all: &BTreeMap<SourceId, Vec<Problem>>) {
-        self.problems = all.values().flatten().map(|problem| one_line(&problem.to_string())).collect();
+        self.problems = all
+            .values()
+            .flatten()
+            .filter(|problem| problem.severity == manifest::Severity::Error)
+            .map(|problem| one_line(&problem.to_string()))
+            .collect();
     }
 }
 
