@@ -6,6 +6,7 @@ pub mod board;
 pub mod cgroup;
 pub mod downward;
 pub mod environment;
+pub mod event;
 mod fnv;
 pub mod gc;
 mod image;

@@ -1,13 +1,27 @@
 //! The agent's numbers, under the kubelet's names, so that existing dashboards and alerts work.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::pod::ContainerKind;
 use crate::probe::ProbeMetrics;
+
+/// The buckets of work on a pod, in seconds.
+const WORK: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// The buckets of starting a pod, in seconds.
+const START: [f64; 25] = [
+    0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0,
+    480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
+];
+/// The buckets of how many containers a pod has.
+const CONTAINERS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
@@ -21,8 +35,10 @@ struct FailureLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: &'static str,
+struct EndLabel {
+    container_type: &'static str,
+    exit_code: i64,
+    reason: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -30,34 +46,140 @@ struct StaticLabel {
     r#static: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OperationLabel {
+    operation_type: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+struct WorkerLabel {
+    lifecycle: &'static str,
+    config: &'static str,
+    r#static: &'static str,
+}
+
+/// What an actor does to its pod, in the kubelet's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Sync,
+    Kill,
+    Terminated,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Sync => "sync",
+            Self::Kill => "kill",
+            Self::Terminated => "terminated",
+        }
+    }
+}
+
+/// A pod that has an actor, as it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CountedPod {
+    pub(crate) lifecycle: &'static str,
+    /// Whether a source wants it.
+    pub(crate) is_wanted: bool,
+    /// Whether it came from a file or a URL.
+    pub(crate) is_static: bool,
+    /// Whether it may still run.
+    pub(crate) is_active: bool,
+}
+
 /// The numbers. Clones share their values; [`Default`] is not registered anywhere, which is fine for tests.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Metrics {
     started_pods: Counter,
     failed_pods: Counter,
     started_containers: Family<KindLabel, Counter>,
     failed_containers: Family<FailureLabel, Counter>,
+    ended_containers: Family<EndLabel, Counter>,
     desired_pods: Family<StaticLabel, Gauge>,
-    refused_pods: Family<ReasonLabel, Counter>,
+    active_pods: Family<StaticLabel, Gauge>,
+    working_pods: Family<WorkerLabel, Gauge>,
+    restarted_pods: Family<StaticLabel, Counter>,
+    rejected_pods: Family<ReasonLabel, Counter>,
     orphans: Counter,
     lost_actors: Counter,
     pub(crate) probes: ProbeMetrics,
+    work: Family<OperationLabel, Histogram, fn() -> Histogram>,
+    work_start: Histogram,
+    pod_start: Histogram,
+    pod_start_total: Histogram,
+    pod_start_sli: Histogram,
+    containers_per_pod: Histogram,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            started_pods: Counter::default(),
+            failed_pods: Counter::default(),
+            started_containers: Family::default(),
+            failed_containers: Family::default(),
+            ended_containers: Family::default(),
+            desired_pods: Family::default(),
+            active_pods: Family::default(),
+            working_pods: Family::default(),
+            restarted_pods: Family::default(),
+            rejected_pods: Family::default(),
+            orphans: Counter::default(),
+            lost_actors: Counter::default(),
+            probes: ProbeMetrics::default(),
+            work: Family::new_with_constructor(|| Histogram::new(WORK)),
+            work_start: Histogram::new(WORK),
+            pod_start: Histogram::new(START),
+            pod_start_total: Histogram::new(START),
+            pod_start_sli: Histogram::new(START),
+            containers_per_pod: Histogram::new(CONTAINERS),
+        }
+    }
+}
+
+fn of_source(is_static: bool) -> StaticLabel {
+    StaticLabel { r#static: if is_static { "true" } else { "" } }
 }
 
 impl Metrics {
     /// Shows the numbers in a registry.
     pub fn register(&self, registry: &mut Registry) {
         self.probes.register(registry);
-        registry.register(
-            "kubelet_started_pods",
-            "Cumulative number of pods started",
-            self.started_pods.clone(),
-        );
-        registry.register(
+        let mut counter = |name: &str, help: &str, counter: &Counter| {
+            registry.register(name, help, counter.clone());
+        };
+        counter("kubelet_started_pods", "Cumulative number of pods started", &self.started_pods);
+        counter(
             "kubelet_started_pods_errors",
             "Cumulative number of errors when starting pods",
-            self.failed_pods.clone(),
+            &self.failed_pods,
         );
+        counter(
+            "kubelet_orphaned_runtime_pods",
+            "Cumulative number of pods that were found in the runtime although nobody wants them",
+            &self.orphans,
+        );
+        counter(
+            "rubelet_lost_actors",
+            "Cumulative number of pod actors that panicked and were made anew",
+            &self.lost_actors,
+        );
+        self.register_containers(registry);
+        self.register_pods(registry);
+        self.register_times(registry);
+    }
+
+    fn register_containers(&self, registry: &mut Registry) {
         registry.register(
             "kubelet_started_containers",
             "Cumulative number of containers started",
@@ -69,24 +191,73 @@ impl Metrics {
             self.failed_containers.clone(),
         );
         registry.register(
+            "kubelet_terminated_containers",
+            "Cumulative number of containers that ended, by how",
+            self.ended_containers.clone(),
+        );
+    }
+
+    fn register_pods(&self, registry: &mut Registry) {
+        registry.register(
             "kubelet_desired_pods",
             "The number of pods that should run here",
             self.desired_pods.clone(),
         );
         registry.register(
+            "kubelet_active_pods",
+            "The number of pods that may still run",
+            self.active_pods.clone(),
+        );
+        registry.register(
+            "kubelet_working_pods",
+            "The number of pods that have an actor, by where they are in their life",
+            self.working_pods.clone(),
+        );
+        registry.register(
+            "kubelet_restarted_pods",
+            "Cumulative number of pods that were removed and wanted again, with the same UID, before they were gone",
+            self.restarted_pods.clone(),
+        );
+        registry.register(
             "kubelet_admission_rejections",
-            "Cumulative number of pods that the node did not take",
-            self.refused_pods.clone(),
+            "Cumulative number of pods that this node refused, by reason",
+            self.rejected_pods.clone(),
         );
+    }
+
+    fn register_times(&self, registry: &mut Registry) {
         registry.register(
-            "kubelet_orphaned_runtime_pods",
-            "Cumulative number of pods that were found in the runtime although nobody wants them",
-            self.orphans.clone(),
+            "kubelet_pod_worker_duration_seconds",
+            "How long it took to bring a pod from how it is to how it should be, once",
+            self.work.clone(),
         );
-        registry.register(
-            "rubelet_lost_actors",
-            "Cumulative number of pod actors that panicked and were made anew",
-            self.lost_actors.clone(),
+        let mut histogram = |name: &str, help: &str, histogram: &Histogram| {
+            registry.register(name, help, histogram.clone());
+        };
+        histogram(
+            "kubelet_pod_worker_start_duration_seconds",
+            "From when a pod was first seen to when work on it began",
+            &self.work_start,
+        );
+        histogram(
+            "kubelet_pod_start_duration_seconds",
+            "From when a pod was first seen to when it was seen running",
+            &self.pod_start,
+        );
+        histogram(
+            "kubelet_pod_start_total_duration_seconds",
+            "From when a pod was first seen to when it was said to run, with the time to get its images",
+            &self.pod_start_total,
+        );
+        histogram(
+            "kubelet_pod_start_sli_duration_seconds",
+            "From when a pod was first seen to when it was said to run, without the time to get its images",
+            &self.pod_start_sli,
+        );
+        histogram(
+            "kubelet_containers_per_pod_count",
+            "The number of containers of a pod",
+            &self.containers_per_pod,
         );
     }
 
@@ -106,13 +277,48 @@ impl Metrics {
         self.failed_containers.get_or_create(&FailureLabel { container_type: kind.as_str(), code }).inc();
     }
 
-    pub(crate) fn desired_pods(&self, count: usize) {
-        let gauge = self.desired_pods.get_or_create(&StaticLabel { r#static: "true" });
-        gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+    pub(crate) fn container_ended(&self, kind: ContainerKind, exit_code: i32, reason: &str) {
+        let label = EndLabel {
+            container_type: kind.as_str(),
+            exit_code: exit_code.into(),
+            reason: reason.to_owned(),
+        };
+        self.ended_containers.get_or_create(&label).inc();
     }
 
-    pub(crate) fn pod_refused(&self, reason: &'static str) {
-        self.refused_pods.get_or_create(&ReasonLabel { reason }).inc();
+    pub(crate) fn desired_pods(&self, count: usize) {
+        self.desired_pods.get_or_create(&of_source(true)).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// How many pods there are, by how they are.
+    pub(crate) fn pods(&self, pods: impl Iterator<Item = CountedPod>) {
+        let mut working: BTreeMap<WorkerLabel, i64> = BTreeMap::new();
+        let mut active = [0_i64; 2];
+        for pod in pods {
+            let label = WorkerLabel {
+                lifecycle: pod.lifecycle,
+                config: if pod.is_wanted { "desired" } else { "orphan" },
+                r#static: if pod.is_static { "true" } else { "" },
+            };
+            *working.entry(label).or_default() += 1;
+            active[usize::from(pod.is_static)] += i64::from(pod.is_active);
+        }
+        // What is no longer there is gone from the numbers, too.
+        self.working_pods.clear();
+        for (label, count) in working {
+            self.working_pods.get_or_create(&label).set(count);
+        }
+        for is_static in [false, true] {
+            self.active_pods.get_or_create(&of_source(is_static)).set(active[usize::from(is_static)]);
+        }
+    }
+
+    pub(crate) fn pod_restarted(&self, is_static: bool) {
+        self.restarted_pods.get_or_create(&of_source(is_static)).inc();
+    }
+
+    pub(crate) fn pod_rejected(&self, reason: &str) {
+        self.rejected_pods.get_or_create(&ReasonLabel { reason: reason.to_owned() }).inc();
     }
 
     pub(crate) fn orphan(&self) {
@@ -121,6 +327,24 @@ impl Metrics {
 
     pub(crate) fn actor_lost(&self) {
         self.lost_actors.inc();
+    }
+
+    pub(crate) fn worked(&self, operation: Operation, took: Duration) {
+        let label = OperationLabel { operation_type: operation.as_str() };
+        self.work.get_or_create(&label).observe(took.as_secs_f64());
+    }
+
+    /// Work on a pod begins, so long after it was first seen.
+    pub(crate) fn work_begins(&self, after: Duration, containers: usize) {
+        self.work_start.observe(after.as_secs_f64());
+        self.containers_per_pod.observe(u32::try_from(containers).map_or(f64::MAX, f64::from));
+    }
+
+    /// A pod runs, so long after it was first seen; and so long of that its images took.
+    pub(crate) fn pod_runs(&self, after: Duration, pulling: Duration) {
+        self.pod_start.observe(after.as_secs_f64());
+        self.pod_start_total.observe(after.as_secs_f64());
+        self.pod_start_sli.observe(after.saturating_sub(pulling).as_secs_f64());
     }
 }
 
@@ -134,14 +358,37 @@ mod tests {
         metrics.register(&mut registry);
         metrics.container_started(ContainerKind::Init);
         metrics.container_failed(ContainerKind::Regular, "ErrImagePull");
+        metrics.container_ended(ContainerKind::Regular, 137, "OOMKilled");
         metrics.desired_pods(3);
-        metrics.pod_refused("OutOfcpu");
+        metrics.pod_restarted(true);
+        metrics.pod_rejected("OutOfcpu");
+        metrics.worked(Operation::Create, Duration::from_millis(20));
+        metrics.work_begins(Duration::from_millis(2), 3);
+        metrics.pod_runs(Duration::from_secs(7), Duration::from_secs(5));
+        let pod = CountedPod { lifecycle: "sync", is_wanted: true, is_static: true, is_active: true };
+        let ended = CountedPod { lifecycle: "terminated", is_active: false, ..pod };
+        metrics.pods([ended, ended].into_iter());
+        metrics.pods([pod, pod, ended].into_iter());
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
             "kubelet_started_containers_total{container_type=\"init_container\"} 1",
             "kubelet_started_containers_errors_total{container_type=\"container\",code=\"ErrImagePull\"} 1",
+            "kubelet_terminated_containers_total{container_type=\"container\",exit_code=\"137\",reason=\"OOMKilled\"} 1",
             "kubelet_desired_pods{static=\"true\"} 3",
+            "kubelet_active_pods{static=\"true\"} 2",
+            "kubelet_active_pods{static=\"\"} 0",
+            "kubelet_working_pods{lifecycle=\"sync\",config=\"desired\",static=\"true\"} 2",
+            "kubelet_working_pods{lifecycle=\"terminated\",config=\"desired\",static=\"true\"} 1",
+            "kubelet_restarted_pods_total{static=\"true\"} 1",
+            "kubelet_admission_rejections_total{reason=\"OutOfcpu\"} 1",
+            "kubelet_pod_worker_duration_seconds_bucket{le=\"0.025\",operation_type=\"create\"} 1",
+            "kubelet_pod_worker_start_duration_seconds_count 1",
+            "kubelet_containers_per_pod_count_bucket{le=\"2.0\"} 0",
+            "kubelet_containers_per_pod_count_bucket{le=\"4.0\"} 1",
+            "kubelet_pod_start_duration_seconds_bucket{le=\"8.0\"} 1",
+            "kubelet_pod_start_total_duration_seconds_sum 7.0",
+            "kubelet_pod_start_sli_duration_seconds_sum 2.0",
             "kubelet_started_pods_total 0",
             "kubelet_admission_rejections_total{reason=\"OutOfcpu\"} 1",
         ] {

@@ -161,6 +161,13 @@ impl FakeRuntime {
         }
     }
 
+    /// The machine starts anew: nothing is left of any pod.
+    pub(crate) fn forget_everything(&self) {
+        let mut world = self.0.lock();
+        world.sandboxes.clear();
+        world.containers.clear();
+    }
+
     /// Everything that runs, as `name-attempt`.
     pub(crate) fn running(&self) -> Vec<String> {
         let world = self.0.lock();

@@ -2,6 +2,7 @@
 
 mod cli;
 mod columns;
+mod describe;
 mod doctor;
 mod endpoint;
 mod exit;

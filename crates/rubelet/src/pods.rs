@@ -38,6 +38,10 @@ pub(crate) struct Row {
     pub(crate) status: String,
     pub(crate) restarts: i64,
     pub(crate) since: Option<Timestamp>,
+    /// When a container last ended that was started again.
+    pub(crate) restarted: Option<Timestamp>,
+    pub(crate) ip: String,
+    pub(crate) node: String,
 }
 
 /// Everything that is known of the pods of this machine.
@@ -81,7 +85,19 @@ fn told(info: &PodInfo) -> Row {
         status: summary.status,
         restarts: summary.restarts,
         since: started.map(|time| time.0),
+        restarted: last_restart(&info.pod),
+        ip: text(&info.pod.status.as_ref().and_then(|status| status.pod_ip.clone())),
+        node: text(&info.pod.spec.as_ref().and_then(|spec| spec.node_name.clone())),
     }
+}
+
+/// When a container last ended that was started again.
+fn last_restart(pod: &Pod) -> Option<Timestamp> {
+    let status = pod.status.as_ref()?;
+    let init = status.init_container_statuses.iter().flatten();
+    let all = init.chain(status.container_statuses.iter().flatten());
+    let ended = all.filter_map(|status| status.last_state.as_ref()?.terminated.as_ref()?.finished_at.clone());
+    ended.map(|time| time.0).max()
 }
 
 fn seen(pod: &RuntimePod) -> Row {
@@ -104,6 +120,9 @@ fn seen(pod: &RuntimePod) -> Row {
         status: if is_ready { "Ready".to_owned() } else { "NotReady".to_owned() },
         restarts: restarts.sum(),
         since: created.and_then(|at| Timestamp::from_nanosecond(i128::from(at.0)).ok()),
+        restarted: None,
+        ip: String::new(),
+        node: String::new(),
     }
 }
 
@@ -153,6 +172,12 @@ impl std::fmt::Display for PodName {
 }
 
 impl PodName {
+    /// The same, in this namespace unless it names another.
+    pub(crate) fn in_namespace(mut self, namespace: Option<&str>) -> Self {
+        self.namespace = self.namespace.or_else(|| namespace.map(str::to_owned));
+        self
+    }
+
     /// Whether it means the pod of that name, on that node.
     pub(crate) fn is(&self, namespace: &str, name: &str, node: &str) -> bool {
         let is_name = name == self.name || name == format!("{}-{node}", self.name);
@@ -205,6 +230,9 @@ mod tests {
             status: String::new(),
             restarts: 0,
             since: None,
+            restarted: None,
+            ip: String::new(),
+            node: String::new(),
         }
     }
 

@@ -64,15 +64,30 @@ fn last_end(containers: &[ContainerStatus]) -> Option<String> {
     })
 }
 
-/// How long ago something was, in one word: `12s`, `5m`, `3h`, `2d`.
-pub(crate) fn age(since: jiff::Timestamp) -> String {
-    let now = pleg::clock::wall_clock().0 / 1_000_000_000;
-    let seconds = (now - since.as_second()).max(0);
+/// The time it is.
+pub(crate) fn now() -> jiff::Timestamp {
+    jiff::Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0)).unwrap_or_default()
+}
+
+/// The time between two moments, as kubectl puts it: `12s`, `3m25s`, `45m`, `5h12m`, `2d3h`, `30d`.
+pub(crate) fn span(since: jiff::Timestamp, now: jiff::Timestamp) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    let seconds = (now.as_second() - since.as_second()).max(0);
+    let two = |large: i64, unit: char, small: i64, sub: char| {
+        let rest = seconds % large / small;
+        let rest = if rest == 0 { String::new() } else { format!("{rest}{sub}") };
+        format!("{}{unit}{rest}", seconds / large)
+    };
     match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
+        ..120 => format!("{seconds}s"),
+        ..600 => two(MINUTE, 'm', 1, 's'),
+        ..10_800 => format!("{}m", seconds / MINUTE),
+        ..28_800 => two(HOUR, 'h', MINUTE, 'm'),
+        ..172_800 => format!("{}h", seconds / HOUR),
+        ..691_200 => two(DAY, 'd', HOUR, 'h'),
+        _ => format!("{}d", seconds / DAY),
     }
 }
 
@@ -81,5 +96,34 @@ pub(crate) fn short_time(at: UnixNanos) -> String {
     match jiff::Timestamp::from_nanosecond(i128::from(at.0)) {
         Ok(at) => at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S%.3f").to_string(),
         Err(_) => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_as_kubectl_has_them() {
+        let table = [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (205, "3m25s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (18_720, "5h12m"),
+            (28_800, "8h"),
+            (172_800, "2d"),
+            (183_600, "2d3h"),
+            (2_592_000, "30d"),
+            (-5, "0s"),
+        ];
+        let start = jiff::Timestamp::from_second(1_000_000_000).unwrap();
+        for (seconds, wanted) in table {
+            let now = jiff::Timestamp::from_second(1_000_000_000 + seconds).unwrap();
+            assert_eq!(span(start, now), wanted, "{seconds}");
+        }
     }
 }

@@ -4,7 +4,7 @@ mod table;
 
 use super::Issue;
 use super::tree::{Node, Value};
-use table::POD_SPEC;
+use table::{CLOSED_GATES, POD_SPEC};
 
 /// What becomes of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +28,15 @@ struct Type {
     fields: &'static [(&'static str, Verdict)],
 }
 
-/// What is ignored in a pod as its author wrote it, with lines.
+/// What is ignored, or in vain, in a pod as its author wrote it, with lines.
 pub(super) fn ignored(pod: &Node<'_>) -> Vec<(u32, Issue)> {
     let mut found = Vec::new();
     if let Some(spec) = pod.get("spec") {
         note(spec, "spec", &POD_SPEC, &mut found);
+        if let Some(gates) = spec.get("readinessGates").filter(|gates| !items(Some(gates)).is_empty()) {
+            let path = "spec.readinessGates".to_owned();
+            found.push((gates.line, Issue::FieldInVain { path, what: CLOSED_GATES }));
+        }
         for (index, volume) in items(spec.get("volumes")).iter().enumerate() {
             note_size_limit(volume, &format!("spec.volumes[{index}]"), &mut found);
         }

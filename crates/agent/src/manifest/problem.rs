@@ -147,6 +147,14 @@ pub enum Issue {
         /// What happens instead.
         what: &'static str,
     },
+    /// A field that works, but hardly as its author hopes.
+    #[error("{path}: {what}")]
+    FieldInVain {
+        /// The field.
+        path: String,
+        /// What happens.
+        what: &'static str,
+    },
     /// A value that the API server would refuse.
     #[error(transparent)]
     Field(#[from] FieldError),

@@ -7,6 +7,8 @@
 //! ```
 //! It keeps nothing that could not be read again: an actor that is lost is simply made anew.
 
+mod publish;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,11 +23,12 @@ use super::lifecycle::{Ending, Lifecycle};
 use super::mailbox::{Mail, Mailbox};
 use super::plan::{self, Plan, plan};
 use super::spec;
-use crate::board::{Board, PodView, Stage};
+use crate::board::Board;
 use crate::manifest::Objects;
+use crate::metrics::Operation;
 use crate::probe::{PodProbes, Verdicts};
 use crate::runtime::{ImageStore, Runtime};
-use crate::status::{self, Phase, Rejection};
+use crate::status::Phase;
 
 /// The task of one pod.
 pub(crate) struct Actor<R> {
@@ -42,8 +45,12 @@ pub(crate) struct Actor<R> {
     verdicts: Verdicts,
     memory: Memory,
     journal: Journal,
-    /// What was last published.
+    /// What was last published, by this agent or by the one before it.
     said: Option<ApiStatus>,
+    /// Whether the node refused the pod before it was started.
+    is_rejected: bool,
+    /// For how long the pod was kept running before this agent came.
+    lived_before: Duration,
     last_words: LastWords,
     /// The status that was last acted on.
     shown: Option<Arc<PodStatus>>,
@@ -82,7 +89,7 @@ enum Next {
 impl<R: Runtime + ImageStore> Actor<R> {
     pub(crate) fn new(parts: Parts<R>) -> Self {
         let Parts { tools, pleg, board, mailbox, pod, objects } = parts;
-        let journal = Journal::default();
+        let journal = Journal::new(tools.clock.clone());
         Self {
             probes: PodProbes::new(tools.prober.clone(), journal.clone(), spec::pod_ref(&pod)),
             cache: pleg.cache(),
@@ -96,6 +103,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
             objects,
             verdicts: Verdicts::default(),
             journal,
+            is_rejected: false,
+            lived_before: Duration::ZERO,
             said: None,
             last_words: LastWords::default(),
             shown: None,
@@ -114,13 +123,16 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if let Ok(directory) = self.tools.settings.data.pod(self.uid.as_str()) {
             self.probes.remember(directory.probes()).await;
         }
+        self.recall().await;
         loop {
             let mail = self.mailbox.take();
+            let operation = self.operation(&mail);
             self.read(mail);
+            let begun = self.tools.clock.stamp();
             // On the heap, so that an actor that waits, as nearly all do, is small.
             let next = match self.lifecycle.clone() {
                 Lifecycle::Pending { .. } => {
-                    self.publish(&PodStatus::unknown_to_runtime(self.uid.clone()), true, false);
+                    self.publish_unseen();
                     Next::Idle(None)
                 }
                 Lifecycle::Syncing { pod } => Box::pin(self.sync(&pod)).await,
@@ -128,6 +140,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 Lifecycle::Terminated { forget: false, .. } => Next::Idle(None),
                 Lifecycle::Terminated { pod, forget: true } => Box::pin(self.forget(&pod)).await,
             };
+            self.tools.metrics.worked(operation, begun.until(self.tools.clock.stamp()));
             match next {
                 Next::Again => {}
                 Next::Idle(until) => tokio::select! {
@@ -156,23 +169,24 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if let Some(rejection) = rejection {
             self.reject(&rejection, now);
         }
-        if matches!(self.lifecycle, Lifecycle::Syncing { .. }) {
-            self.synced_since.get_or_insert(now);
+        if matches!(self.lifecycle, Lifecycle::Syncing { .. }) && self.synced_since.is_none() {
+            self.synced_since = Some(now);
+            let pod = self.lifecycle.pod();
+            let containers = spec::all_containers(pod).count();
+            self.tools.metrics.work_begins(publish::seen_ago(pod).unwrap_or_default(), containers);
         }
     }
 
-    /// The node refuses the pod: it has failed, and whatever of it runs from before is ended.
-    fn reject(&mut self, rejection: &Rejection, now: Stamp) {
-        if matches!(self.lifecycle, Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. }) {
-            return;
+    /// What the next round is, for the numbers.
+    fn operation(&self, mail: &Mail) -> Operation {
+        match &self.lifecycle {
+            Lifecycle::Terminated { .. } => Operation::Terminated,
+            Lifecycle::Terminating { .. } => Operation::Kill,
+            _ if mail.end.is_some() => Operation::Kill,
+            Lifecycle::Pending { .. } => Operation::Create,
+            Lifecycle::Syncing { .. } if mail.wish.is_some() => Operation::Update,
+            Lifecycle::Syncing { .. } => Operation::Sync,
         }
-        let Rejection { reason, message } = rejection;
-        tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %reason, message, "a pod is refused");
-        self.journal.warning(None, reason.clone(), message.clone());
-        let status = rejection.status(self.lifecycle.pod(), pleg::clock::wall_clock());
-        self.said =
-            Some(ApiStatus { start_time: self.said.take().and_then(|said| said.start_time), ..status });
-        self.transition(|lifecycle| lifecycle.finished(now));
     }
 
     async fn sync(&mut self, pod: &Arc<Pod>) -> Next {
@@ -365,6 +379,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         match answer {
             Ok(Ok(status)) => {
                 self.memory.observe(&status, self.tools.clock.now());
+                self.journal.knows(&status);
                 // A UID that cannot be a folder was refused with its manifest.
                 if let Ok(directory) = self.tools.settings.data.pod(self.uid.as_str()) {
                     self.last_words.hear(self.lifecycle.pod(), &status, &directory).await;
@@ -422,7 +437,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
 
     fn deadline(&self, pod: &Pod) -> Option<Stamp> {
         let seconds = pod.spec.as_ref()?.active_deadline_seconds?;
-        Some(self.synced_since?.plus(Duration::from_secs(u64::try_from(seconds).unwrap_or(0))))
+        let granted = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        Some(self.synced_since?.plus(granted.saturating_sub(self.lived_before)))
     }
 
     fn is_past_deadline(&self, pod: &Pod, now: Stamp) -> bool {
@@ -434,38 +450,6 @@ impl<R: Runtime + ImageStore> Actor<R> {
         said.phase = Some(Phase::Failed.as_str().to_owned());
         said.reason = Some("DeadlineExceeded".to_owned());
         said.message = Some("Pod was active on the node longer than the specified deadline".to_owned());
-    }
-
-    /// Tells everybody how the pod is.
-    fn publish(&mut self, runtime: &PodStatus, lacks_sandbox: bool, is_over: bool) -> Phase {
-        let settings = &self.tools.settings;
-        let pod = self.lifecycle.pod();
-        let status = status::generate(status::Inputs {
-            pod,
-            runtime,
-            before: self.said.as_ref(),
-            troubles: &self.memory.troubles,
-            verdicts: &self.verdicts,
-            last_words: self.last_words.all(),
-            is_over,
-            lacks_sandbox,
-            runtime_name: &settings.runtime_name,
-            host_ips: &settings.node.host_ips,
-            now: pleg::clock::wall_clock(),
-        });
-        let stage = match &self.lifecycle {
-            Lifecycle::Pending { .. } => Stage::Pending,
-            Lifecycle::Syncing { .. } => Stage::Syncing,
-            Lifecycle::Terminating { .. } if is_over => Stage::Terminated,
-            Lifecycle::Terminating { .. } => Stage::Terminating,
-            Lifecycle::Terminated { .. } => Stage::Terminated,
-        };
-        let phase = status.phase.as_deref().and_then(Phase::read).unwrap_or(Phase::Pending);
-        let view =
-            PodView { pod: pod.clone(), status: status.clone(), stage, happenings: self.journal.all() };
-        self.board.set(self.uid.clone(), view);
-        self.said = Some(status);
-        phase
     }
 }
 

@@ -1,62 +1,34 @@
-//! What happened to a pod, in the words of Kubernetes events: the last few things, equal ones counted.
+//! What happened to one pod, for whoever asks: anybody who acts on the pod writes, its actor publishes.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rubelet_model::UnixNanos;
-use serde::Serialize;
+use pleg::Clock;
+use rubelet_model::{ContainerId, PodStatus};
 
-/// How many different things are remembered of a pod.
-const MOST: usize = 32;
+use crate::event::{Correlator, Note, PodEvent, Severity};
 
-/// Whether somebody should worry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Severity {
-    /// All is well.
-    Normal,
-    /// Somebody should look.
-    Warning,
-}
-
-impl Severity {
-    /// The API's word for it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
-    }
-}
-
-/// Something that happened to a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PodHappening {
-    /// Whether somebody should worry.
-    pub severity: Severity,
-    /// One word for it: `Pulled`, `BackOff`, `FailedMount`, …
-    pub reason: Cow<'static, str>,
-    /// What to read.
-    pub message: String,
-    /// The container that it happened to, if it was one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub container: Option<String>,
-    /// How often.
-    pub count: u64,
-    /// When first.
-    pub first_seen: UnixNanos,
-    /// When last.
-    pub last_seen: UnixNanos,
+#[derive(Debug, Default)]
+struct Inner {
+    events: Correlator,
+    /// What the containers of the pod are called: nobody wants to read their ids.
+    names: BTreeMap<ContainerId, Arc<str>>,
 }
 
 /// The journal of one pod. Clones are the same journal.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Journal(Arc<Mutex<VecDeque<PodHappening>>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Journal {
+    inner: Arc<Mutex<Inner>>,
+    clock: Clock,
+}
 
 impl Journal {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { inner: Arc::default(), clock }
+    }
+
     /// Something normal happened to the pod, or to one of its containers.
     pub(crate) fn normal(
         &self,
@@ -77,60 +49,61 @@ impl Journal {
         self.note(Severity::Warning, container, reason.into(), message.into());
     }
 
-    fn note(&self, severity: Severity, container: Option<&str>, reason: Cow<'static, str>, message: String) {
-        let now = pleg::clock::wall_clock();
-        let mut happenings = self.0.lock();
-        let is_same = |known: &PodHappening| {
-            known.reason == reason && known.message == message && known.container.as_deref() == container
-        };
-        let (first_seen, count) = match happenings.iter().position(is_same) {
-            Some(place) => {
-                let known = happenings.remove(place);
-                known.map_or((now, 0), |known| (known.first_seen, known.count))
+    fn note(
+        &self,
+        severity: Severity,
+        container: Option<&str>,
+        reason: Cow<'static, str>,
+        mut message: String,
+    ) {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock();
+        for (id, name) in &inner.names {
+            if message.contains(id.as_str()) {
+                message = message.replace(id.as_str(), name);
             }
-            None => (now, 0),
-        };
-        if happenings.len() >= MOST {
-            happenings.pop_front();
         }
         let container = container.map(str::to_owned);
-        let count = count + 1;
-        happenings.push_back(PodHappening {
-            severity,
-            reason,
-            message,
-            container,
-            count,
-            first_seen,
-            last_seen: now,
-        });
+        inner.events.note(Note { severity, reason, message, container }, now);
     }
 
-    /// Everything that is remembered, oldest first.
-    pub(crate) fn all(&self) -> Vec<PodHappening> {
-        self.0.lock().iter().cloned().collect()
+    /// These are the containers of the pod.
+    pub(crate) fn knows(&self, status: &PodStatus) {
+        let names = status.containers.iter().map(|one| (one.id.clone(), one.name.clone()));
+        self.inner.lock().names = names.collect();
+    }
+
+    /// The pod has one container more.
+    pub(crate) fn knows_one(&self, id: &ContainerId, name: &str) {
+        self.inner.lock().names.insert(id.clone(), name.into());
+    }
+
+    /// Everything that was told and is remembered, oldest first.
+    pub(crate) fn told(&self) -> Vec<PodEvent> {
+        self.inner.lock().events.told()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    #[test]
-    fn equal_things_are_counted_and_the_oldest_are_forgotten() {
-        let journal = Journal::default();
-        journal.warning(Some("c"), "BackOff", "again");
-        journal.normal(None, "Pulled", "here");
-        journal.warning(Some("c"), "BackOff", "again");
-        let all = journal.all();
-        assert_eq!(
-            all.iter().map(|one| (&*one.reason, one.count)).collect::<Vec<_>>(),
-            [("Pulled", 1), ("BackOff", 2)]
-        );
-        for number in 0..100 {
-            journal.normal(None, "Started", number.to_string());
+    #[tokio::test(start_paused = true)]
+    async fn ids_are_names_and_time_passes() {
+        let journal = Journal::new(Clock::start());
+        journal.knows_one(&"0123456789abcdef".into(), "web");
+        journal.warning(Some("web"), "Failed", "Error: cannot start \"0123456789abcdef\"");
+        let told = journal.told();
+        assert_eq!(told[0].message, "Error: cannot start \"web\"");
+        for number in 0..30 {
+            journal.normal(None, "Pulled", number.to_string());
         }
-        let all = journal.all();
-        assert_eq!((all.len(), all[MOST - 1].message.as_str()), (MOST, "99"));
+        let count = |journal: &Journal| journal.told().iter().map(|one| one.count).sum::<u32>();
+        assert_eq!(count(&journal), 25, "a burst, and no more");
+        tokio::time::sleep(Duration::from_secs(301)).await;
+        journal.normal(None, "Started", "after a while");
+        assert_eq!(journal.told().len(), 12, "the failure, nine pulls, one for all the others, and the last");
     }
 }

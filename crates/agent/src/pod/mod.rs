@@ -34,7 +34,6 @@ pub use config::{HostDns, Machine, NodeDns, SecuritySettings};
 pub(crate) use config::{QosClass, pod_amounts, qos_class, shares};
 pub(crate) use demand::{Amounts, requests};
 pub(crate) use journal::Journal;
-pub use journal::{PodHappening, Severity};
 pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
 pub use plan::PodNetwork;
 pub(crate) use plan::{ContainerKind, newest};

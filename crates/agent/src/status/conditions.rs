@@ -1,11 +1,16 @@
 //! The conditions of a pod.
 
-use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, PodCondition};
+use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, Pod, PodCondition};
 
+use super::Inputs;
 use super::phase::Phase;
-use super::{Inputs, time};
 use crate::pod::{containers, init_containers, is_sidecar};
 
+/// Those that are ours to say. Others are left as they are.
+const OWN: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+#[derive(Clone)]
 struct Verdict {
     is_true: bool,
     reason: Option<&'static str>,
@@ -26,52 +31,78 @@ impl Verdict {
     }
 }
 
-/// The conditions of a pod, each with the time since which it is as it is.
+/// The conditions of a pod. Since when they hold is told by what was said before.
 pub(super) fn of(
     inputs: Inputs<'_>,
     phase: Phase,
     init: &[ApiContainer],
     regular: &[ApiContainer],
 ) -> Vec<PodCondition> {
-    let ready = containers_ready(inputs, phase, init, regular);
-    let pod_ready = Verdict { is_true: ready.is_true, reason: ready.reason, message: ready.message.clone() };
-    let ready_to_start = Verdict { is_true: !inputs.lacks_sandbox, reason: None, message: None };
-    [
-        ("PodReadyToStartContainers", ready_to_start),
-        ("Initialized", initialized(inputs, phase, init, regular)),
-        ("Ready", pod_ready),
-        ("ContainersReady", ready),
-        ("PodScheduled", Verdict::yes()),
-    ]
-    .into_iter()
-    .map(|(kind, verdict)| condition(inputs, kind, verdict))
-    .collect()
-}
-
-fn condition(inputs: Inputs<'_>, kind: &str, verdict: Verdict) -> PodCondition {
-    let status = if verdict.is_true { "True" } else { "False" };
-    let before = inputs
-        .before
-        .and_then(|before| before.conditions.as_deref())
-        .and_then(|all| all.iter().find(|condition| condition.type_ == kind && condition.status == status));
-    PodCondition {
+    let containers_ready = containers_ready(inputs.pod, phase, init, regular);
+    let verdicts = [
+        Verdict { is_true: !inputs.lacks_sandbox, reason: None, message: None },
+        initialized(inputs, phase, init, regular),
+        ready(inputs.pod, containers_ready.clone()),
+        containers_ready,
+        Verdict::yes(),
+    ];
+    let own = OWN.into_iter().zip(verdicts).map(|(kind, verdict)| PodCondition {
         type_: kind.to_owned(),
-        status: status.to_owned(),
+        status: if verdict.is_true { "True" } else { "False" }.to_owned(),
         reason: verdict.reason.map(str::to_owned),
         message: verdict.message,
-        last_transition_time: before
-            .and_then(|before| before.last_transition_time.clone())
-            .or_else(|| time(inputs.now)),
+        observed_generation: inputs.pod.metadata.generation,
         ..PodCondition::default()
+    });
+    let others = given(inputs.pod).iter().filter(|condition| !OWN.contains(&condition.type_.as_str()));
+    own.chain(others.cloned()).collect()
+}
+
+/// The conditions that somebody else has set.
+fn given(pod: &Pod) -> &[PodCondition] {
+    pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
+}
+
+/// What is not as it should be, and of what nothing is known.
+#[derive(Default)]
+struct Missing<'a> {
+    unknown: Vec<&'a str>,
+    unready: Vec<&'a str>,
+}
+
+impl<'a> Missing<'a> {
+    fn look(&mut self, name: &'a str, all: &[ApiContainer], is_fine: impl Fn(&ApiContainer) -> bool) {
+        match all.iter().find(|status| status.name == name) {
+            None => self.unknown.push(name),
+            Some(status) if is_fine(status) => {}
+            Some(_) => self.unready.push(name),
+        }
+    }
+
+    /// Nothing if nothing is missing.
+    fn message(&self, unready: &str) -> Option<String> {
+        let parts = [("unknown", &self.unknown), (unready, &self.unready)];
+        let parts: Vec<String> = parts
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("containers with {what} status: [{}]", names.join(" ")))
+            .collect();
+        Some(parts.join(", ")).filter(|message| !message.is_empty())
     }
 }
 
-fn listed(names: &[&str]) -> String {
-    format!("[{}]", names.join(" "))
-}
-
 fn initialized(inputs: Inputs<'_>, phase: Phase, init: &[ApiContainer], regular: &[ApiContainer]) -> Verdict {
-    if phase == Phase::Succeeded {
+    let wanted = init_containers(inputs.pod);
+    if init.is_empty() && !wanted.is_empty() {
+        return Verdict::no("UnknownContainerStatuses");
+    }
+    let mut missing = Missing::default();
+    for container in wanted {
+        missing.look(&container.name, init, |status| {
+            if is_sidecar(container) { status.started == Some(true) } else { status.ready }
+        });
+    }
+    if phase == Phase::Succeeded && missing.unknown.is_empty() {
         return Verdict { is_true: true, reason: Some("PodCompleted"), message: None };
     }
     let has_begun = regular.iter().any(|status| {
@@ -80,47 +111,52 @@ fn initialized(inputs: Inputs<'_>, phase: Phase, init: &[ApiContainer], regular:
     let was_true = inputs.before.and_then(|before| before.conditions.as_deref()).is_some_and(|conditions| {
         conditions.iter().any(|condition| condition.type_ == "Initialized" && condition.status == "True")
     });
-    let missing: Vec<&str> = init_containers(inputs.pod)
-        .iter()
-        .filter(|container| {
-            let status = init.iter().find(|status| status.name == container.name);
-            !status.is_some_and(|status| {
-                if is_sidecar(container) { status.started == Some(true) } else { status.ready }
-            })
-        })
-        .map(|container| container.name.as_str())
-        .collect();
-    if has_begun || was_true || missing.is_empty() {
-        Verdict::yes()
-    } else {
-        Verdict::no("ContainersNotInitialized")
-            .because(format!("containers with incomplete status: {}", listed(&missing)))
+    match missing.message("incomplete") {
+        Some(message) if !has_begun && !was_true => Verdict::no("ContainersNotInitialized").because(message),
+        _ => Verdict::yes(),
     }
 }
 
-fn containers_ready(
-    inputs: Inputs<'_>,
-    phase: Phase,
-    init: &[ApiContainer],
-    regular: &[ApiContainer],
-) -> Verdict {
-    match phase {
-        Phase::Succeeded => return Verdict::no("PodCompleted"),
-        Phase::Failed => return Verdict::no("PodFailed"),
-        Phase::Pending | Phase::Running => {}
+fn containers_ready(pod: &Pod, phase: Phase, init: &[ApiContainer], regular: &[ApiContainer]) -> Verdict {
+    if regular.is_empty() && !containers(pod).is_empty() {
+        return Verdict::no("UnknownContainerStatuses");
     }
-    let is_ready =
-        |all: &[ApiContainer], name: &str| all.iter().any(|status| status.name == name && status.ready);
-    let sidecars = init_containers(inputs.pod).iter().filter(|container| is_sidecar(container));
-    let unready: Vec<&str> = sidecars
-        .filter(|container| !is_ready(init, &container.name))
-        .chain(containers(inputs.pod).iter().filter(|container| !is_ready(regular, &container.name)))
-        .map(|container| container.name.as_str())
-        .collect();
-    if unready.is_empty() {
+    let mut missing = Missing::default();
+    for sidecar in init_containers(pod).iter().filter(|container| is_sidecar(container)) {
+        missing.look(&sidecar.name, init, |status| status.ready);
+    }
+    for container in containers(pod) {
+        missing.look(&container.name, regular, |status| status.ready);
+    }
+    match (phase, missing.message("unready")) {
+        (Phase::Succeeded, _) if missing.unknown.is_empty() => Verdict::no("PodCompleted"),
+        (Phase::Failed, _) => Verdict::no("PodFailed"),
+        (_, Some(message)) => Verdict::no("ContainersNotReady").because(message),
+        (_, None) => Verdict::yes(),
+    }
+}
+
+/// A pod is ready if its containers are, and whatever else it waits for.
+fn ready(pod: &Pod, containers_ready: Verdict) -> Verdict {
+    if !containers_ready.is_true {
+        return containers_ready;
+    }
+    let gates = pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_deref()).unwrap_or_default();
+    let closed = gates.iter().filter_map(|gate| {
+        let kind = &gate.condition_type;
+        match given(pod).iter().find(|condition| condition.type_ == *kind) {
+            None => Some(format!("corresponding condition of pod readiness gate {kind:?} does not exist.")),
+            Some(condition) if condition.status == "True" => None,
+            Some(condition) => Some(format!(
+                "the status of pod readiness gate {kind:?} is not \"True\", but {}",
+                condition.status
+            )),
+        }
+    });
+    let closed: Vec<String> = closed.collect();
+    if closed.is_empty() {
         Verdict::yes()
     } else {
-        Verdict::no("ContainersNotReady")
-            .because(format!("containers with unready status: {}", listed(&unready)))
+        Verdict::no("ReadinessGatesNotReady").because(closed.join(", "))
     }
 }

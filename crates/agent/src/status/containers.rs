@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState as ApiState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus as ApiContainer, PodStatus as ApiStatus,
+    ContainerStateWaiting, ContainerStatus as ApiContainer, Pod, PodStatus as ApiStatus, VolumeMount,
+    VolumeMountStatus,
 };
 use rubelet_model::{ContainerState, ContainerStatus};
 
@@ -25,7 +26,7 @@ pub(super) fn init(inputs: Inputs<'_>) -> Vec<ApiContainer> {
     init_containers(inputs.pod)
         .iter()
         .map(|container| {
-            let mut status = one(inputs, container, find(&before, &container.name));
+            let mut status = one(inputs, container, find(&before, &container.name), Part::Init);
             let is_unseen = newest_two(inputs, container).0.is_none();
             let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
             if !is_sidecar(container) && has_begun && is_unseen && waits {
@@ -50,20 +51,42 @@ pub(super) fn regular(inputs: Inputs<'_>) -> Vec<ApiContainer> {
     let before = inputs.before.map(before).unwrap_or_default();
     let mut all: Vec<ApiContainer> = containers(inputs.pod)
         .iter()
-        .map(|container| {
-            let mut status = one(inputs, container, find(&before, &container.name));
-            let has_ended = status.state.as_ref().is_some_and(|state| state.terminated.is_some());
-            let was_there = status.container_id.is_some();
-            if inputs.is_over && was_there && !has_ended {
-                status.state = Some(terminated(lost(LOST_AT_END)));
-                status.ready = false;
-                status.started = Some(false);
-            }
-            status
-        })
+        .map(|container| one(inputs, container, find(&before, &container.name), Part::Regular))
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
+}
+
+/// Nothing of the pod will run any more: of what has not ended, nobody knows how it ended. Those that could not have begun
+/// yet stay as they are.
+pub(super) fn end(pod: &Pod, init: &mut [ApiContainer], regular: &mut [ApiContainer]) {
+    let has_begun = |status: &ApiContainer| {
+        let state = status.state.as_ref();
+        state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+            || status.last_state.as_ref().is_some_and(|state| state.terminated.is_some())
+    };
+    let last_is_done = || {
+        let (container, status) = (init_containers(pod).last()?, init.last()?);
+        let ended = status.state.as_ref().and_then(|state| state.terminated.as_ref());
+        let ended = ended.or_else(|| status.last_state.as_ref().and_then(|state| state.terminated.as_ref()));
+        Some(if is_sidecar(container) {
+            status.started == Some(true)
+        } else {
+            ended.is_some_and(|ended| ended.exit_code == 0)
+        })
+    };
+    if init.is_empty() || regular.iter().any(has_begun) || last_is_done().unwrap_or(false) {
+        regular.iter_mut().for_each(end_one);
+    }
+    let begun = init.iter().rposition(has_begun).unwrap_or(0);
+    init.iter_mut().take(begun + 1).for_each(end_one);
+}
+
+fn end_one(status: &mut ApiContainer) {
+    if status.state.as_ref().is_none_or(|state| state.terminated.is_none()) {
+        status.state = Some(terminated(lost(LOST_AT_END)));
+        (status.ready, status.started) = (false, Some(false));
+    }
 }
 
 fn find<'a>(statuses: &'a [ApiContainer], name: &str) -> Option<&'a ApiContainer> {
@@ -81,14 +104,24 @@ fn newest_two<'a>(
     (instances.first().copied(), instances.get(1).copied())
 }
 
-fn one(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContainer>) -> ApiContainer {
+/// Which list a container is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Init,
+    Regular,
+}
+
+fn one(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContainer>, part: Part) -> ApiContainer {
     let (newest, previous) = newest_two(inputs, container);
     let mut status = match newest {
         Some(newest) => seen(inputs, container, newest, previous, before),
         None => unseen(inputs, container, before),
     };
+    let is_done = part == Part::Init
+        && newest.is_some_and(|newest| newest.state == ContainerState::Exited && newest.exit_code == 0);
     if let Some(trouble) = inputs.troubles.get(container.name.as_str())
         && !inputs.is_over
+        && !is_done
         && should_start(inputs.pod, container, newest)
     {
         if let Some(ended) = status.state.take().filter(|state| state.terminated.is_some()) {
@@ -153,8 +186,31 @@ fn seen(
         last_state: of_previous.or_else(of_before),
         started: Some(started),
         ready,
+        // Nothing is resized here: what is granted is what was asked for.
+        resources: container.resources.clone().filter(|_| is_running),
+        allocated_resources: container
+            .resources
+            .as_ref()
+            .and_then(|resources| resources.requests.clone())
+            .filter(|_| is_running),
+        volume_mounts: mounts(container),
         ..ApiContainer::default()
     }
+}
+
+/// What is mounted where. A read-only mount says of the mounts below it that they are not, as long as they need not be.
+fn mounts(container: &Container) -> Option<Vec<VolumeMountStatus>> {
+    let mount = |mount: &VolumeMount| VolumeMountStatus {
+        name: mount.name.clone(),
+        mount_path: mount.mount_path.clone(),
+        read_only: mount.read_only,
+        recursive_read_only: mount.read_only.filter(|read_only| *read_only).map(|_| {
+            let is_enabled = mount.recursive_read_only.as_deref() == Some("Enabled");
+            if is_enabled { "Enabled" } else { "Disabled" }.to_owned()
+        }),
+        ..VolumeMountStatus::default()
+    };
+    container.volume_mounts.as_ref().map(|mounts| mounts.iter().map(mount).collect())
 }
 
 /// A container of which the runtime knows nothing.
@@ -168,6 +224,7 @@ fn unseen(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContaine
         last_state: before.and_then(|before| before.last_state.clone()),
         state: Some(waiting(Some(reason), None)),
         started: Some(false),
+        volume_mounts: mounts(container),
         ..ApiContainer::default()
     };
     let Some(before) = before else { return fresh };
@@ -175,7 +232,9 @@ fn unseen(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContaine
     if state.is_some_and(|state| state.terminated.is_some()) {
         return before.clone();
     }
-    if state.is_some_and(|state| state.running.is_some()) {
+    // If it ended before that, this is what is known of its end.
+    let has_ended = fresh.last_state.as_ref().is_some_and(|state| state.terminated.is_some());
+    if state.is_some_and(|state| state.running.is_some()) && !has_ended {
         return ApiContainer {
             restart_count: before.restart_count + i32::from(!is_being_deleted(inputs.pod)),
             last_state: Some(terminated(lost(LOST_WHILE_RUNNING))),

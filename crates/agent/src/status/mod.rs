@@ -1,10 +1,19 @@
 //! How a pod is, in the words of the Kubernetes API. Pure: what the runtime says, what was said before, and what stands in
 //! the way, in; a `PodStatus`, out.
+//!
+//! ```text
+//! runtime, spec, troubles, verdicts ─▶ generate ─▶ settle ─▶ what everybody reads
+//!                                          ▲         ▲
+//!                                          └─ what was said before
+//! ```
 
+mod addresses;
 mod conditions;
 mod containers;
+mod ends;
 mod phase;
 mod rejection;
+mod settle;
 #[cfg(test)]
 mod tests;
 
@@ -12,15 +21,18 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus as ApiStatus};
+use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_model::{ContainerId, PodStatus, UnixNanos};
 
-use crate::pod::{qos_class, uses_host_network};
+use crate::manifest::annotation::is_static;
+use crate::pod::qos_class;
 use crate::probe::Verdicts;
 
+pub(crate) use ends::new_ends;
 pub(crate) use phase::Phase;
 pub(crate) use rejection::Rejection;
+pub(crate) use settle::settle;
 
 /// What keeps a container from running.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,21 +61,26 @@ pub(crate) struct Inputs<'a> {
     /// Before the id of every container: `containerd` in `containerd://1234`.
     pub(crate) runtime_name: &'a str,
     pub(crate) host_ips: &'a [IpAddr],
-    pub(crate) now: UnixNanos,
 }
 
-/// The status of a pod.
+/// The status of a pod, as it comes out of what is known; [`settle`] makes it fit what was said before.
 pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
-    let Inputs { pod, runtime, before, host_ips, now, .. } = inputs;
-    let init = containers::init(inputs);
-    let regular = containers::regular(inputs);
-    let computed = phase::of(inputs, &init, &regular);
-    let said = before.and_then(|before| before.phase.as_deref()).and_then(Phase::read);
+    let Inputs { pod, before, host_ips, .. } = inputs;
+    let mut init = containers::init(inputs);
+    let mut regular = containers::regular(inputs);
+    let mut computed = phase::of(inputs, &init, &regular);
+    if inputs.is_over {
+        containers::end(pod, &mut init, &mut regular);
+        // Nobody but the API server keeps a pod that is neither there nor finished.
+        if !computed.is_terminal() && !is_static(pod) {
+            computed = Phase::Failed;
+        }
+    }
+    let said = before.and_then(Phase::of);
     // What has ended stays as it ended.
     let phase = said.filter(|said| said.is_terminal()).unwrap_or(computed);
     let kept = before.filter(|_| said == Some(phase));
-    let ips: &[IpAddr] = if uses_host_network(pod) { host_ips } else { &runtime.ips };
-    let text = |ip: &IpAddr| ip.to_string();
+    let (host, own) = (addresses::of_host(host_ips), addresses::of_pod(inputs, phase));
     ApiStatus {
         phase: Some(phase.as_str().to_owned()),
         reason: kept.and_then(|before| before.reason.clone()),
@@ -71,12 +88,11 @@ pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
         conditions: Some(conditions::of(inputs, phase, &init, &regular)),
         init_container_statuses: Some(init).filter(|all| !all.is_empty()),
         container_statuses: Some(regular).filter(|all| !all.is_empty()),
-        host_ip: host_ips.first().map(text),
-        host_ips: Some(host_ips.iter().map(|ip| HostIP { ip: text(ip) }).collect()),
-        pod_ip: ips.first().map(text),
-        pod_ips: Some(ips.iter().map(|ip| PodIP { ip: text(ip) }).collect()),
+        host_ip: host.first().map(|first| first.ip.clone()),
+        host_ips: Some(host).filter(|all| !all.is_empty()),
+        pod_ip: own.first().map(|first| first.ip.clone()),
+        pod_ips: Some(own).filter(|all| !all.is_empty()),
         qos_class: Some(qos_class(pod).as_str().to_owned()),
-        start_time: before.and_then(|before| before.start_time.clone()).or_else(|| time(now)),
         observed_generation: pod.metadata.generation,
         ..ApiStatus::default()
     }

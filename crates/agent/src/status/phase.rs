@@ -1,8 +1,9 @@
 //! The phase of a pod: one word for all its containers.
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus as ApiContainer, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus as ApiContainer, Pod, PodStatus as ApiStatus};
 
 use super::Inputs;
+use crate::manifest::annotation::is_static;
 use crate::pod::{containers, init_containers, is_sidecar, restarts_after};
 
 /// One word for how a pod is.
@@ -24,10 +25,15 @@ impl Phase {
         }
     }
 
-    pub(crate) fn read(word: &str) -> Option<Self> {
+    fn read(word: &str) -> Option<Self> {
         [Self::Pending, Self::Running, Self::Succeeded, Self::Failed]
             .into_iter()
             .find(|phase| phase.as_str() == word)
+    }
+
+    /// The phase that a status tells of.
+    pub(crate) fn of(status: &ApiStatus) -> Option<Self> {
+        Self::read(status.phase.as_deref()?)
     }
 
     /// Whether it will never change again.
@@ -134,14 +140,14 @@ pub(super) fn of(inputs: Inputs<'_>, init: &[ApiContainer], regular: &[ApiContai
     let by_result = if stopped == succeeded { Phase::Succeeded } else { Phase::Failed };
     if count.failed_for_good > 0 {
         Phase::Failed
-    } else if is_over && running == 0 && stopped > 0 && unknown == 0 {
-        by_result
     } else if count.pending_init > 0 || (count.pending_sidecars > 0 && !has_active) || count.waiting > 0 {
         Phase::Pending
     } else if running > 0 && unknown == 0 {
         Phase::Running
     } else if running == 0 && stopped > 0 && unknown == 0 {
-        if stopped != stopped_for_good { Phase::Running } else { by_result }
+        // A static pod that is told to end has not finished: it runs again when it is wanted again.
+        let is_finished = is_over && !is_static(pod);
+        if stopped != stopped_for_good && !is_finished { Phase::Running } else { by_result }
     } else {
         Phase::Pending
     }

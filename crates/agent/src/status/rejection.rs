@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
-use rubelet_model::UnixNanos;
-
-use super::{Phase, time};
+use super::Phase;
 use crate::pod::qos_class;
+use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 
 /// Why a node refuses a pod. The reason is one word of the kubelet's: `OutOfcpu`, `NodeShutdown`, …
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,13 +15,13 @@ pub(crate) struct Rejection {
 
 impl Rejection {
     /// The status of a pod that was refused.
-    pub(crate) fn status(&self, pod: &Pod, now: UnixNanos) -> ApiStatus {
+    pub(crate) fn status(&self, pod: &Pod) -> ApiStatus {
         ApiStatus {
             phase: Some(Phase::Failed.as_str().to_owned()),
             reason: Some(self.reason.to_string()),
             message: Some(format!("Pod was rejected: {}", self.message)),
             qos_class: Some(qos_class(pod).as_str().to_owned()),
-            start_time: time(now),
+            observed_generation: pod.metadata.generation,
             ..ApiStatus::default()
         }
     }

@@ -1,5 +1,7 @@
 //! How pods are shown, as tables.
 
+mod rows;
+
 use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, PodStatus as ApiStatus};
 use rubelet_model::SandboxState::Ready;
 
@@ -37,7 +39,7 @@ impl Case {
     }
 
     fn status(&self) -> ApiStatus {
-        generate(Inputs {
+        let status = generate(Inputs {
             pod: &self.pod,
             runtime: &self.runtime,
             before: self.before.as_ref(),
@@ -48,8 +50,8 @@ impl Case {
             lacks_sandbox: false,
             runtime_name: "test",
             host_ips: &["192.0.2.1".parse().unwrap()],
-            now: UnixNanos(5_000_000_000),
-        })
+        });
+        settle(&self.pod, self.before.as_ref(), status, UnixNanos(5_000_000_000)).unwrap()
     }
 }
 

@@ -312,6 +312,11 @@ impl Routes {
         }
     }
 
+    /// Whether a pod should run.
+    pub(super) fn is_wanted(&self, uid: &PodUid) -> bool {
+        self.records.get(uid).is_some_and(|record| record.is_wanted && !record.is_leaving)
+    }
+
     /// How many pods should run.
     pub(super) fn wanted(&self) -> usize {
         self.records.values().filter(|record| record.is_wanted && !record.is_leaving).count()

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use pleg::Subscription;
 use rubelet_model::{PodRef, PodUid};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::pulse::Pulse;
 use super::route::{Command, Outlook, Routes};
 use super::survey::survey;
-use crate::board::Board;
+use crate::board::{Board, Keeper, Stage};
 use crate::cgroup::PodGroups;
 use crate::image::Puller;
-use crate::manifest::Problem;
-use crate::metrics::Metrics;
+use crate::manifest::{Problem, annotation};
+use crate::metrics::{CountedPod, Metrics};
 use crate::pod::{Actor, ActorParts, End, Mail, Mailbox, Tools};
 use crate::probe::{Asker, Gate, Prober};
 use crate::reach::PodHttp;
@@ -30,6 +30,9 @@ use crate::volumes::Volumes;
 
 /// How often to look for pods that nobody wants.
 const HOUSEKEEPING: Duration = Duration::from_secs(2);
+
+/// How long an agent that ends may take to write down what it has said of its pods.
+const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// What an agent is made from.
 pub struct AgentParts<R> {
@@ -218,6 +221,15 @@ impl<R: Runtime + ImageStore> Agent<R> {
     /// Runs until `stop` is ready. Pods go on.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
+        let (end_keeping, keeping_ends) = oneshot::channel::<()>();
+        let keeper = Keeper::new(self.tools.settings.data.clone());
+        let mut keepers = JoinSet::new();
+        keepers.spawn(self.board.deliver_to(keeper, self.tools.clock.clone()).run(
+            async move {
+                let _ = keeping_ends.await;
+            },
+            LAST_WRITES,
+        ));
         let mut events = self.pleg.subscribe();
         let mut relists = self.pleg.relists();
         let mut housekeeping = housekeeping();
@@ -249,6 +261,8 @@ impl<R: Runtime + ImageStore> Agent<R> {
             self.pulse.beat();
         }
         self.actors.shutdown().await;
+        drop(end_keeping);
+        keepers.join_all().await;
     }
 
     fn update(&mut self, update: SourceUpdate) {
@@ -304,6 +318,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
                 let orphans = commands.iter().filter(|command| matches!(command, Command::Spawn { .. }));
                 orphans.for_each(|_| self.tools.metrics.orphan());
                 self.carry_out(commands);
+                self.count();
             }
             Err(error) => tracing::error!(%error, "looking for pods failed"),
         }
@@ -322,7 +337,28 @@ impl<R: Runtime + ImageStore> Agent<R> {
         self.mailboxes.remove(&uid);
         self.routes.are_over(self.board.over());
         let commands = self.routes.ended(&uid, was_lost);
+        for command in &commands {
+            if let Command::Spawn { pod, .. } = command
+                && !was_lost
+            {
+                self.tools.metrics.pod_restarted(annotation::is_static(pod));
+            }
+        }
         self.carry_out(commands);
+    }
+
+    fn count(&self) {
+        let all = self.board.all();
+        self.tools.metrics.pods(all.iter().map(|view| CountedPod {
+            lifecycle: match view.stage {
+                Stage::Pending | Stage::Syncing => "sync",
+                Stage::Terminating => "terminating",
+                Stage::Terminated => "terminated",
+            },
+            is_wanted: self.routes.is_wanted(&crate::pod::pod_ref(&view.pod).uid),
+            is_static: annotation::is_static(&view.pod),
+            is_active: view.stage != Stage::Terminated && !view.is_finished(),
+        }));
     }
 
     fn carry_out(&mut self, commands: Vec<Command>) {
@@ -332,7 +368,6 @@ impl<R: Runtime + ImageStore> Agent<R> {
                     let mailbox = Arc::new(Mailbox::default());
                     if let Some(refusal) = refusal {
                         // Before the actor lives, so that nobody ever sees the pod wait.
-                        self.tools.metrics.pod_refused(refusal.reason());
                         let rejection =
                             Rejection { reason: refusal.reason().into(), message: refusal.to_string() };
                         mailbox.post(Mail::rejection(rejection));

@@ -2,6 +2,7 @@
 
 mod images;
 mod probes;
+mod survival;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,9 +15,10 @@ use tokio::task::JoinHandle;
 
 use super::{Agent, AgentHandle, AgentParts, PodSelector};
 use crate::board::{PodView, Stage};
+use crate::event::Severity;
 use crate::manifest::Objects;
 use crate::merge::{Delta, Operation};
-use crate::pod::{PodNetwork, Severity, testkit};
+use crate::pod::{PodNetwork, testkit};
 use crate::settings::Settings;
 use crate::source::{SourceId, SourceKind, SourceUpdate};
 use crate::testkit::FakeRuntime;
@@ -390,7 +392,7 @@ async fn a_sandbox_that_cannot_be_made_is_tried_again_without_haste() {
     tokio::time::sleep(Duration::from_secs(100)).await;
     let tried = stage.runtime.take_calls().len();
     assert!((5..=12).contains(&tried), "{tried} times in 100 s");
-    let happened = stage.handle.board().all()[0].happenings.clone();
+    let happened = stage.handle.board().all()[0].events.clone();
     assert!(
         happened.iter().any(|one| one.reason == "FailedCreatePodSandBox" && one.message.contains("no room"))
     );
@@ -502,7 +504,7 @@ async fn a_pod_that_is_refused_has_failed_and_says_why() {
     assert_eq!(said(&view.status.reason), "OutOfcpu");
     assert_eq!(said(&view.status.message), "Pod was rejected: Node didn't have enough resource: cpu");
     assert_eq!(said(&view.status.qos_class), "BestEffort");
-    assert!(view.happenings.iter().any(|one| {
+    assert!(view.events.iter().any(|one| {
         one.reason == "OutOfcpu"
             && one.severity == Severity::Warning
             && one.message == "Node didn't have enough resource: cpu"

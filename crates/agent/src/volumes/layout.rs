@@ -113,6 +113,12 @@ impl PodDirectory {
         self.root.join("probes.json")
     }
 
+    /// `status.json`: what was last said of the pod.
+    #[must_use]
+    pub fn status(&self) -> PathBuf {
+        self.root.join("status.json")
+    }
+
     /// Makes the folders that every pod has.
     ///
     /// # Errors

@@ -3,9 +3,11 @@
 mod completions;
 mod describe;
 mod doctor;
+mod events;
 mod exec;
 mod image;
 mod logs;
+mod output;
 mod ps;
 mod record;
 mod replay;
@@ -38,6 +40,8 @@ enum Command {
     Describe(describe::Args),
     /// Say what is wrong with a runtime, and what to do; changes nothing
     Doctor(doctor::Args),
+    /// Show what happened to pods
+    Events(events::Args),
     /// Run a command in a container
     Exec(exec::Args),
     /// Import, pull, list and remove the images of the embedded runtime
@@ -69,6 +73,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&args),
         Command::Describe(args) => describe::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Events(args) => events::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Logs(args) => logs::run(&args),

@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
+use super::output::{self, Structured};
 use crate::columns::columns;
 use crate::local::{LocalArgs, Unreachable};
 use crate::pods::{Pods, Row};
-use crate::summary::age;
+use crate::summary::{now, span};
 
 /// The arguments of `rubelet ps`.
 #[derive(Debug, clap::Args)]
@@ -20,7 +22,7 @@ pub(super) struct Args {
     /// Only pods of this namespace
     #[arg(long, short)]
     namespace: Option<String>,
-    /// A table for people, names alone, or a `v1.PodList`
+    /// A table for people, with more columns, names alone, or a `v1.PodList`
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,
 }
@@ -29,10 +31,24 @@ pub(super) struct Args {
 enum Format {
     /// A table
     Table,
+    /// A table with addresses and nodes
+    Wide,
     /// One `namespace/name` a line
     Name,
     /// JSON
     Json,
+    /// YAML
+    Yaml,
+}
+
+impl Format {
+    fn structured(self) -> Option<Structured> {
+        match self {
+            Self::Json => Some(Structured::Json),
+            Self::Yaml => Some(Structured::Yaml),
+            Self::Table | Self::Wide | Self::Name => None,
+        }
+    }
 }
 
 pub(super) fn run(args: &Args) -> ExitCode {
@@ -62,30 +78,75 @@ fn fail(error: &Unreachable) -> ExitCode {
 fn text(args: &Args, pods: &Pods) -> String {
     let is_shown = |namespace: &str| args.namespace.as_ref().is_none_or(|wanted| wanted == namespace);
     let rows: Vec<Row> = pods.rows().into_iter().filter(|row| is_shown(&row.namespace)).collect();
-    match (args.output, pods) {
-        (Format::Name, _) => rows.iter().map(|row| format!("{}/{}\n", row.namespace, row.name)).collect(),
-        (Format::Json, Pods::Told(told)) => {
-            let of_namespace = |pod: &&Pod| is_shown(pod.metadata.namespace.as_deref().unwrap_or_default());
-            let items = told.iter().map(|info| &info.pod).filter(of_namespace).cloned().collect();
-            json(&k8s_openapi::List::<Pod> { items, ..Default::default() })
+    if let Some(format) = args.output.structured() {
+        return match pods {
+            Pods::Told(told) => {
+                let of_namespace =
+                    |pod: &&Pod| is_shown(pod.metadata.namespace.as_deref().unwrap_or_default());
+                let items = told.iter().map(|info| &info.pod).filter(of_namespace).cloned().collect();
+                output::text(format, &k8s_openapi::List::<Pod> { items, ..Default::default() })
+            }
+            Pods::Seen(seen) => {
+                let shown = seen.iter().filter(|pod| is_shown(&pod.pod.namespace));
+                output::text(format, &shown.collect::<Vec<_>>())
+            }
+        };
+    }
+    match args.output {
+        Format::Name => rows.iter().map(|row| format!("{}/{}\n", row.namespace, row.name)).collect(),
+        _ if rows.is_empty() => String::new(),
+        Format::Wide => {
+            let header = ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"];
+            let rows: Vec<[String; 8]> = rows.iter().map(|row| wide(row, now())).collect();
+            columns(header, &rows)
         }
-        (Format::Json, Pods::Seen(seen)) => {
-            json(&seen.iter().filter(|pod| is_shown(&pod.pod.namespace)).collect::<Vec<_>>())
-        }
-        (Format::Table, _) if rows.is_empty() => String::new(),
-        (Format::Table, _) => {
-            let cells: Vec<[String; 6]> = rows
-                .into_iter()
-                .map(|row| {
-                    let age = row.since.map(age).unwrap_or_default();
-                    [row.namespace, row.name, row.ready, row.status, row.restarts.to_string(), age]
-                })
-                .collect();
-            columns(["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"], &cells)
+        _ => {
+            let rows: Vec<[String; 6]> = rows.iter().map(|row| narrow(row, now())).collect();
+            columns(["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"], &rows)
         }
     }
 }
 
-fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+fn narrow(row: &Row, now: Timestamp) -> [String; 6] {
+    let Row { namespace, name, ready, status, restarts, since, restarted, .. } = row;
+    let restarts = match restarted {
+        Some(at) if *restarts > 0 => format!("{restarts} ({} ago)", span(*at, now)),
+        _ => restarts.to_string(),
+    };
+    let age = since.map(|since| span(since, now)).unwrap_or_default();
+    [namespace.clone(), name.clone(), ready.clone(), status.clone(), restarts, age]
+}
+
+fn wide(row: &Row, now: Timestamp) -> [String; 8] {
+    let [namespace, name, ready, status, restarts, age] = narrow(row, now);
+    let or_none = |text: &str| if text.is_empty() { "<none>".to_owned() } else { text.to_owned() };
+    [namespace, name, ready, status, restarts, age, or_none(&row.ip), or_none(&row.node)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_says_when_it_last_restarted() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let mut row = Row {
+            namespace: "default".to_owned(),
+            name: "web".to_owned(),
+            uid: "1".to_owned(),
+            ready: "1/1".to_owned(),
+            status: "Running".to_owned(),
+            restarts: 3,
+            since: Some(at(100)),
+            restarted: Some(at(3_000)),
+            ip: "10.0.0.7".to_owned(),
+            node: String::new(),
+        };
+        assert_eq!(
+            wide(&row, at(3_700)),
+            ["default", "web", "1/1", "Running", "3 (11m ago)", "60m", "10.0.0.7", "<none>"]
+        );
+        row.restarts = 0;
+        assert_eq!(narrow(&row, at(3_700))[4], "0", "that was before it was counted");
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Event;
+
 use pleg::GoDuration;
 
 use super::diagnose::{Finding, Severity};
@@ -43,26 +45,30 @@ impl PodFacts {
     pub(super) fn of(info: &PodInfo, now: i64) -> Self {
         let status = info.pod.status.clone().unwrap_or_default();
         let summary = Summary::of(&info.pod, &status, &info.stage);
-        let age = |at: i64| Duration::from_nanos(u64::try_from(now - at).unwrap_or(0));
+        let age = |event: &Event| {
+            let at = event.last_timestamp.as_ref().map_or(0, |time| time.0.as_nanosecond());
+            Duration::from_nanos(u64::try_from(i128::from(now) - at).unwrap_or(0))
+        };
+        let is = |event: &Event, reason: &str| event.reason.as_deref() == Some(reason);
         let of_images = ["Pulling", "Pulled", "Failed", "BackOff"];
         let mut newest = std::collections::BTreeMap::new();
-        for happening in &info.happenings {
-            if of_images.contains(&happening.reason.as_str()) {
-                newest.insert(happening.container.clone(), happening);
+        for event in &info.events {
+            if of_images.iter().any(|reason| is(event, reason)) {
+                newest.insert(event.involved_object.field_path.clone(), event);
             }
         }
         let pulling = newest
             .into_values()
-            .filter(|happening| happening.reason == "Pulling")
-            .map(|happening| (happening.message.clone(), age(happening.last_seen)))
+            .filter(|event| is(event, "Pulling"))
+            .map(|event| (event.message.clone().unwrap_or_default(), age(event)))
             .max_by_key(|(_, age)| *age);
         let grace =
             info.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
         let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-        let killed = info.happenings.iter().find(|happening| happening.reason == "Killing");
+        let killed = info.events.iter().find(|event| is(event, "Killing"));
         let overdue = killed
             .filter(|_| info.stage == "terminating")
-            .and_then(|happening| age(happening.last_seen).checked_sub(grace));
+            .and_then(|event| age(event).checked_sub(grace));
         Self { name: summary.name, status: summary.status, detail: summary.detail, pulling, overdue }
     }
 }

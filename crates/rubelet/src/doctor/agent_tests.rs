@@ -97,18 +97,19 @@ fn an_image_that_does_not_come_and_a_pod_that_does_not_go() {
 #[test]
 fn what_an_agent_tells_of_a_pod() {
     let told = |stage: &str, reasons: &[(&str, i64)]| {
-        let happening = |(reason, at): &(&str, i64)| {
+        let event = |(reason, at): &(&str, i64)| {
             serde_json::json!({
-                "severity": "Normal", "reason": reason, "message": "m", "container": "main", "count": 1,
-                "firstSeen": 0, "lastSeen": at * 1_000_000_000,
+                "metadata": {}, "type": "Normal", "reason": reason, "message": "m", "count": 1,
+                "involvedObject": {"kind": "Pod", "fieldPath": "spec.containers{main}"},
+                "lastTimestamp": jiff::Timestamp::from_second(*at).expect("a moment").to_string(),
             })
         };
-        let happenings: Vec<_> = reasons.iter().map(happening).collect();
+        let events: Vec<_> = reasons.iter().map(event).collect();
         let pod = serde_json::json!({
             "metadata": {"namespace": "shop", "name": "web"},
             "spec": {"containers": [], "terminationGracePeriodSeconds": 10},
         });
-        let info = serde_json::json!({"pod": pod, "stage": stage, "happenings": happenings});
+        let info = serde_json::json!({"pod": pod, "stage": stage, "events": events});
         PodFacts::of(&serde_json::from_value(info).expect("as an agent tells it"), 100_000_000_000)
     };
     let pulling = |reasons| told("syncing", reasons).pulling.map(|(_, age)| age.as_secs());

@@ -15,10 +15,11 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use k8s_openapi::api::core::v1::Event;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use rubelet_agent::board::Stage;
-use rubelet_agent::pod::PodHappening;
+use rubelet_agent::event::to_event;
 use rubelet_agent::sync_loop::{AgentHandle, PodSelector};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -110,14 +111,14 @@ async fn about(Extract(state): Extract<State>) -> Json<About> {
 struct View {
     pod: k8s_openapi::api::core::v1::Pod,
     stage: Stage,
-    happenings: Vec<PodHappening>,
+    events: Vec<Event>,
 }
 
 async fn views(Extract(state): Extract<State>) -> Response {
     let view = |view: &Arc<rubelet_agent::board::PodView>| View {
         pod: view.to_pod(),
         stage: view.stage,
-        happenings: view.happenings.clone(),
+        events: view.events.iter().map(|event| to_event(event, &view.pod)).collect(),
     };
     Json(state.0.agent.board().all().iter().map(view).collect::<Vec<_>>()).into_response()
 }

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -42,20 +42,8 @@ pub(crate) enum AgentError {
 pub(crate) struct PodInfo {
     pub(crate) pod: Pod,
     pub(crate) stage: String,
-    pub(crate) happenings: Vec<Happening>,
-}
-
-/// Something that happened to a pod.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Happening {
-    pub(crate) severity: String,
-    pub(crate) reason: String,
-    pub(crate) message: String,
-    #[serde(default)]
-    pub(crate) container: Option<String>,
-    pub(crate) count: u64,
-    pub(crate) last_seen: i64,
+    /// What happened to it lately, oldest first.
+    pub(crate) events: Vec<Event>,
 }
 
 impl AgentClient {

@@ -13,5 +13,6 @@ mod once;
 mod probes;
 mod pull_secrets;
 mod reasons;
+mod survival;
 mod updates;
 mod upheaval;

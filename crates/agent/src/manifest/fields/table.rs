@@ -9,6 +9,8 @@ const SCHEDULING: Verdict = Ignored("no scheduler chooses a node for this pod");
 const PRIORITY: Verdict =
     Ignored("priorities are given by the API server, and a pod of a file is critical to its node");
 const PROBE_NOTE: &str = "[probes.md](probes.md)";
+pub(super) const CLOSED_GATES: &str =
+    "nobody sets such conditions on a pod of a file, so it never becomes ready";
 const WINDOWS: Verdict = Refused("this is Linux");
 const NO_SERVICE_ACCOUNTS: Verdict = Refused("service accounts live in the API server");
 const APP_ARMOR_NOTE: &str =
@@ -54,7 +56,7 @@ pub(super) static POD_SPEC: Type = Type {
         ("preemptionPolicy", PRIORITY),
         ("priority", Works("from 2000000000 on the pod is critical; a pod of a file is in any case")),
         ("priorityClassName", PRIORITY),
-        ("readinessGates", Ignored("no controller sets such conditions here, so they do not count")),
+        ("readinessGates", Parts(&READINESS_GATE, CLOSED_GATES)),
         ("resourceClaims", Refused("resource claims live in the API server")),
         ("resources", Parts(&RESOURCES, "")),
         ("restartPolicy", OK),
@@ -339,6 +341,8 @@ static DNS_CONFIG: Type = Type {
 };
 
 static DNS_OPTION: Type = Type { name: "PodDNSConfigOption", fields: &[("name", OK), ("value", OK)] };
+
+static READINESS_GATE: Type = Type { name: "PodReadinessGate", fields: &[("conditionType", OK)] };
 
 static POD_OS: Type = Type { name: "PodOS", fields: &[("name", OK)] };
 

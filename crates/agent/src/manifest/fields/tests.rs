@@ -164,6 +164,23 @@ fn what_is_said_to_be_refused_is_refused_and_what_is_ignored_is_named() {
 }
 
 #[test]
+fn gates_that_nobody_opens_are_remarked_on() {
+    for (gates, wanted) in [("[{conditionType: a/b}]", 1), ("[]", 0)] {
+        let text = format!("spec:\n  readinessGates: {gates}\n");
+        let documents = tree::documents(&text).expect("YAML");
+        let found = ignored(&documents[0]);
+        assert_eq!(found.len(), wanted);
+        for (line, issue) in found {
+            assert_eq!(line, 2);
+            assert_eq!(
+                issue.to_string(),
+                "spec.readinessGates: nobody sets such conditions on a pod of a file, so it never becomes ready"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_is_ignored_is_named_once_with_its_line() {
     let text = "spec:\n  preemptionPolicy: Never\n  affinity: {podAffinity: {a: b}, nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {a: b}}}\n  tolerations: []\n  schedulerName: default-scheduler\n  setHostnameAsFQDN: true\n  automountServiceAccountToken: false\n  restartPolicy: Never\n  securityContext:\n    seLinuxChangePolicy: Recursive\n    runAsUser: 1\n  initContainers:\n  - resizePolicy: [{resourceName: cpu}]\n  containers:\n  - name: c\n    securityContext:\n      appArmorProfile: {type: Unconfined}\n    resources: {limits: {cpu: 1, example.com/gpu: 1}}\n  volumes:\n  - emptyDir: {sizeLimit: 1Gi}\n  - emptyDir: {sizeLimit: 1Gi, medium: Memory}\n";
     let documents = tree::documents(text).expect("YAML");

@@ -89,7 +89,10 @@ fn check_containers(spec: &PodSpec, volumes: &BTreeSet<String>, path: &Path, rep
         containers::check_host_ports(containers, &path, report);
     }
     if spec.ephemeral_containers.as_ref().is_some_and(|containers| !containers.is_empty()) {
-        report.forbidden(&path.field("ephemeralContainers"), "cannot be set on create");
+        report.forbidden(
+            &path.field("ephemeralContainers"),
+            "they are added to a running pod, through an API server; add a container to the manifest instead",
+        );
     }
 }
 

@@ -70,7 +70,7 @@ fn pods() {
             (
                 "{containers: [{name: c, image: x}], serviceAccountName: a, runtimeClassName: b, schedulingGates: [{name: g}], os: {name: plan9}, ephemeralContainers: [{name: e}]}",
                 &[
-                    "spec.ephemeralContainers: Forbidden: cannot be set on create",
+                    "spec.ephemeralContainers: Forbidden: they are added to a running pod, through an API server; add a container to the manifest instead",
                     "spec.serviceAccountName: Forbidden: static pods may not reference serviceaccounts",
                     "spec.runtimeClassName: Forbidden: static pods may not reference runtimeclasses",
                     "spec.schedulingGates: Forbidden: nothing here could ever open a gate",

@@ -75,7 +75,10 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             return Err(NoImage { reason: "ImagePullBackOff", message, retry_at: wait.until });
         }
         self.journal.normal(Some(&container.name), "Pulling", format!("Pulling image {wanted:?}"));
-        match self.fetch(name, sandbox_config).await {
+        let begun = self.now();
+        let fetched = self.fetch(name, sandbox_config).await;
+        self.memory.pulling += begun.until(self.now());
+        match fetched {
             Ok(pulled) => {
                 self.memory.pulls.forget(name);
                 self.memory.pull_errors.remove(name);

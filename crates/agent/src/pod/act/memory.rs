@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, ContainerState as ApiState, PodStatus as ApiStatus};
 use pleg::{Now, Stamp};
 use rubelet_model::{ContainerId, ContainerState, PodStatus};
 
@@ -35,6 +35,10 @@ pub(crate) struct Memory {
     unanswered: Option<Stamp>,
     /// When the last status was read: nothing that is new in the next one ended before.
     looked: Option<Stamp>,
+    /// How long getting images has taken so far.
+    pub(crate) pulling: Duration,
+    /// What number the next instance of a container has, at least, if the runtime and the logs know no better.
+    restarts: BTreeMap<String, u32>,
 }
 
 impl Memory {
@@ -50,6 +54,8 @@ impl Memory {
             ended: HashMap::new(),
             unanswered: None,
             looked: None,
+            pulling: Duration::ZERO,
+            restarts: BTreeMap::new(),
         }
     }
 
@@ -79,6 +85,23 @@ impl Memory {
             self.ended.insert(container.id.clone(), ended);
         }
         self.looked = Some(now.stamp);
+    }
+
+    /// Notes how often containers were started, as everybody was told: that never goes back.
+    pub(crate) fn remember_restarts(&mut self, said: &ApiStatus) {
+        let init = said.init_container_statuses.iter().flatten();
+        for status in init.chain(said.container_statuses.iter().flatten()) {
+            let was_on = |state: &ApiState| state.running.is_some() || state.terminated.is_some();
+            let is_another = status.state.as_ref().is_some_and(was_on);
+            let next = u32::try_from(status.restart_count).unwrap_or(0) + u32::from(is_another);
+            let known = self.restarts.entry(status.name.clone()).or_default();
+            *known = next.max(*known);
+        }
+    }
+
+    /// What number the next instance of a container has, at least.
+    pub(super) fn next_instance(&self, container: &str) -> u32 {
+        self.restarts.get(container).copied().unwrap_or(0)
     }
 
     /// Until when it is too soon to tell a container to end once more; if it is not, notes that it is told now.

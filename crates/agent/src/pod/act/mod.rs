@@ -178,6 +178,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 Ok(ips) => Ok((sandbox, ips)),
                 Err(error) => Err(("FailedPodSandBoxStatus", "Unable to get pod sandbox status", error)),
             },
+            Err(error) if lacks_network(&error) => Err(("NetworkNotReady", "network is not ready", error)),
             Err(error) => Err(("FailedCreatePodSandBox", "Failed to create pod sandbox", error)),
         };
         match made {
@@ -351,9 +352,13 @@ struct Home {
 
 /// How long to wait after a call failed.
 fn retry_after(error: &CallError, usual: Duration) -> Duration {
-    let passes_soon =
-        error.failure == CallFailure::Unavailable || error.message.contains("network is not ready");
+    let passes_soon = error.failure == CallFailure::Unavailable || lacks_network(error);
     if passes_soon { usual.min(Duration::from_secs(1)) } else { usual }
+}
+
+/// Whether the runtime waits for its network.
+fn lacks_network(error: &CallError) -> bool {
+    error.message.contains("network is not ready")
 }
 
 #[cfg(test)]

@@ -107,6 +107,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                     .call(create)
                     .await
                     .map_err(|error| self.call_failed("CreateContainerError", &error))?;
+                self.journal.knows_one(&id, name);
                 self.journal.normal(Some(name), "Created", "Container created");
                 id
             }
@@ -203,7 +204,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let logs = log_directory(&self.tools.settings.logs, self.pod);
         let name = container.name.clone();
         let read = tokio::task::spawn_blocking(move || files::restart_count_by_logs(&logs, &name));
-        read.await.unwrap_or(0)
+        read.await.unwrap_or(0).max(self.memory.next_instance(&container.name))
     }
 
     /// The wait that a container is in since it last ended.

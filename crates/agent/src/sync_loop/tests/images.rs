@@ -40,8 +40,8 @@ fn secrets(all: &[(&str, &[(&str, &str)])]) -> Objects {
 /// What was told of the pod, as `reason: message`.
 fn told(stage: &Scene) -> Vec<String> {
     let all = stage.handle.board().all();
-    let happenings = all.iter().flat_map(|view| view.happenings.iter());
-    happenings.map(|happening| format!("{}: {}", happening.reason, happening.message)).collect()
+    let events = all.iter().flat_map(|view| view.events.iter());
+    events.map(|event| format!("{}: {}", event.reason, event.message)).collect()
 }
 
 fn pulls(stage: &Scene) -> Vec<String> {

@@ -29,8 +29,8 @@ fn container_started(view: &PodView) -> bool {
 /// What people are told, as `reason: message`.
 fn told(scene: &Scene) -> Vec<String> {
     let views = scene.handle.board().all();
-    let happenings = views.iter().flat_map(|view| view.happenings.clone());
-    happenings.map(|one| format!("{}: {}", one.reason, one.message)).collect()
+    let events = views.iter().flat_map(|view| view.events.clone());
+    events.map(|one| format!("{}: {}", one.reason, one.message)).collect()
 }
 
 impl Scene {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rubelet_agent::board::PodView;
 use rubelet_agent::manifest::{self, Problem};
-use rubelet_agent::pod::Severity;
+use rubelet_agent::event::Severity;
 use rubelet_agent::source::SourceId;
 
 use crate::summary::{Summary, short_time};
@@ -65,14 +65,14 @@ impl View {
         let there: BTreeSet<&str> = self.pods.iter().map(|pod| pod.name.as_str()).collect();
         self.events.retain(|event| !there.contains(event.pod.as_str()));
         for (view, summary) in all.iter().zip(&self.pods) {
-            self.events.extend(view.happenings.iter().map(|happening| Event {
-                time: short_time(happening.last_seen).split('.').next().unwrap_or_default().to_owned(),
+            self.events.extend(view.events.iter().map(|event| Event {
+                time: short_time(event.last_seen).split('.').next().unwrap_or_default().to_owned(),
                 pod: summary.name.clone(),
-                is_warning: happening.severity == Severity::Warning,
-                reason: happening.reason.to_string(),
-                message: one_line(&happening.message),
-                count: happening.count,
-                at: happening.last_seen.0,
+                is_warning: event.severity == Severity::Warning,
+                reason: event.reason.to_string(),
+                message: one_line(&event.message),
+                count: event.count.into(),
+                at: event.last_seen.0,
             }));
         }
         self.events.sort_by_key(|event| event.at);

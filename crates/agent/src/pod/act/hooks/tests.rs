@@ -26,7 +26,7 @@ fn http(action: HTTPGetAction) -> LifecycleHandler {
 #[tokio::test]
 async fn any_answer_over_http_will_do() {
     let server = TestServer::start(|_| reply(503, "", "busy")).await;
-    let (runtime, journal) = (FakeRuntime::default(), Journal::default());
+    let (runtime, journal) = (FakeRuntime::default(), Journal::new(pleg::Clock::start()));
     run(&runtime, &journal, http(server.action("/bye", "HTTP"))).await.unwrap();
     let asked = server.asked().remove(0);
     assert!(asked.starts_with("GET /bye HTTP/1.1\r\n"), "{asked}");
@@ -40,16 +40,16 @@ async fn any_answer_over_http_will_do() {
 #[tokio::test]
 async fn a_container_that_speaks_no_tls_is_asked_in_plain_and_people_are_told() {
     let server = TestServer::start(|_| reply(200, "", "")).await;
-    let (runtime, journal) = (FakeRuntime::default(), Journal::default());
+    let (runtime, journal) = (FakeRuntime::default(), Journal::new(pleg::Clock::start()));
     run(&runtime, &journal, http(server.action("/bye", "HTTPS"))).await.unwrap();
-    let told: Vec<_> = journal.all().into_iter().map(|one| one.reason).collect();
+    let told: Vec<_> = journal.told().into_iter().map(|one| one.reason).collect();
     assert_eq!(told, ["LifecycleHTTPFallback"]);
     assert!(server.asked()[1].starts_with("GET /bye"), "{:?}", server.asked());
 }
 
 #[tokio::test(start_paused = true)]
 async fn commands_must_end_well_and_sleep_takes_its_time() {
-    let (runtime, journal) = (FakeRuntime::default(), Journal::default());
+    let (runtime, journal) = (FakeRuntime::default(), Journal::new(pleg::Clock::start()));
     let exec = || LifecycleHandler {
         exec: Some(ExecAction { command: Some(vec!["nginx".to_owned(), "-s".to_owned()]) }),
         ..LifecycleHandler::default()

@@ -1,0 +1,194 @@
+//! What was last said of a pod, kept in its folder: so a later agent knows since when the pod runs, how its containers
+//! ended before, and above all that it has finished, even when the runtime has forgotten everything.
+//!
+//! A file that cannot be read is no file. One that is lost costs some history, never a pod.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PodStatus as ApiStatus;
+use rubelet_model::PodUid;
+use serde::{Deserialize, Serialize};
+
+use super::PodView;
+use super::delivery::{Pace, StatusSink};
+use crate::volumes::{DataDirectory, PodDirectory};
+
+/// A file that is larger is not ours.
+const MOST_BYTES: u64 = 4 << 20;
+/// The form of the file; another one is not understood.
+const FORM: u32 = 1;
+
+/// A pod that starts changes several times within a moment: that is one write.
+const SETTLE: Duration = Duration::from_secs(1);
+/// However restless a pod is, it is written six times a minute at most.
+const BETWEEN: Duration = Duration::from_secs(10);
+
+#[derive(Serialize)]
+struct Written<'a> {
+    form: u32,
+    uid: &'a str,
+    status: &'a ApiStatus,
+}
+
+#[derive(Deserialize)]
+struct Read {
+    form: u32,
+    uid: String,
+    status: ApiStatus,
+}
+
+/// Why what was said of a pod cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum RecallError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("it is larger than {MOST_BYTES} bytes")]
+    TooLarge,
+    #[error("{0}")]
+    NotUnderstood(#[from] serde_json::Error),
+    #[error("it has form {0}, not {FORM}")]
+    Form(u32),
+    #[error("it is about pod {0}")]
+    OtherPod(String),
+}
+
+/// What was last said of a pod, if it was kept. Blocks on the disk.
+pub(crate) fn recall(data: &DataDirectory, uid: &PodUid) -> Option<ApiStatus> {
+    let path = data.pod(uid.as_str()).ok()?.status();
+    match read(&path, uid) {
+        Ok(status) => Some(status),
+        Err(RecallError::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => {
+            tracing::warn!(pod = %uid, file = %path.display(), %error, "what was said of a pod before cannot be used; going on without it");
+            None
+        }
+    }
+}
+
+fn read(path: &Path, uid: &PodUid) -> Result<ApiStatus, RecallError> {
+    let mut text = Vec::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(RecallError::TooLarge);
+    }
+    let Read { form, uid: of, status } = serde_json::from_slice(&text)?;
+    if form != FORM {
+        return Err(RecallError::Form(form));
+    }
+    if of != uid.as_str() {
+        return Err(RecallError::OtherPod(of));
+    }
+    Ok(status)
+}
+
+/// Whole or not at all. A pod without a folder has nothing that could outlive anything.
+fn write(folder: &PodDirectory, text: &[u8], is_final: bool) -> io::Result<()> {
+    let path = folder.status();
+    let new = path.with_extension("new");
+    let put = || -> io::Result<()> {
+        let mut file = File::create(&new)?;
+        file.write_all(text)?;
+        // An end is written once and must be there after a power cut. The rest can be found out again.
+        if is_final {
+            file.sync_all()?;
+        }
+        fs::rename(&new, &path)?;
+        if is_final {
+            File::open(folder.path())?.sync_all()?;
+        }
+        Ok(())
+    };
+    match put() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        written => written,
+    }
+}
+
+/// The disk, as somebody who wants to know how pods are.
+#[derive(Clone, Debug)]
+pub(crate) struct Keeper {
+    data: DataDirectory,
+}
+
+impl Keeper {
+    pub(crate) fn new(data: DataDirectory) -> Self {
+        Self { data }
+    }
+}
+
+impl StatusSink for Keeper {
+    type Error = io::Error;
+
+    fn name(&self) -> &'static str {
+        "disk"
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { settle: SETTLE, between: BETWEEN }
+    }
+
+    async fn take(&self, uid: &PodUid, view: &PodView) -> Result<(), io::Error> {
+        // A UID that cannot be a folder was refused with its manifest.
+        let Ok(folder) = self.data.pod(uid.as_str()) else { return Ok(()) };
+        let written = Written { form: FORM, uid: uid.as_str(), status: &view.status };
+        let (text, is_final) = (serde_json::to_vec(&written)?, view.is_finished());
+        tokio::task::spawn_blocking(move || write(&folder, &text, is_final)).await?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(phase: &str) -> ApiStatus {
+        ApiStatus { phase: Some(phase.to_owned()), ..ApiStatus::default() }
+    }
+
+    fn keep(data: &DataDirectory, uid: &str, phase: &str) {
+        let text = serde_json::to_vec(&Written { form: FORM, uid, status: &status(phase) }).unwrap();
+        write(&data.pod(uid).unwrap(), &text, true).unwrap();
+    }
+
+    #[test]
+    fn what_was_kept_comes_back_and_without_a_folder_nothing_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDirectory::new(folder.path());
+        keep(&data, "1", "Failed");
+        assert_eq!(recall(&data, &"1".into()), None);
+        assert!(!folder.path().join("pods").exists());
+        data.pod("1").unwrap().create().unwrap();
+        keep(&data, "1", "Running");
+        keep(&data, "1", "Failed");
+        assert_eq!(recall(&data, &"1".into()), Some(status("Failed")));
+        assert_eq!(recall(&data, &"2".into()), None);
+        assert_eq!(recall(&data, &"../1".into()), None);
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_as_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDirectory::new(folder.path());
+        let pod = data.pod("1").unwrap();
+        pod.create().unwrap();
+        keep(&data, "1", "Failed");
+        let whole = fs::read_to_string(pod.status()).unwrap();
+        let texts = [
+            whole[..whole.len() / 2].to_owned(),
+            String::new(),
+            "\0\0\0\0".to_owned(),
+            whole.replace("\"form\":1", "\"form\":2"),
+            whole.replace("\"uid\":\"1\"", "\"uid\":\"2\""),
+            format!("{}{whole}", " ".repeat(usize::try_from(MOST_BYTES).unwrap())),
+        ];
+        for text in texts {
+            fs::write(pod.status(), &text).unwrap();
+            assert_eq!(recall(&data, &"1".into()), None, "{}", &text[..text.len().min(80)]);
+        }
+        fs::remove_file(pod.status()).unwrap();
+        fs::create_dir(pod.status()).unwrap();
+        assert_eq!(recall(&data, &"1".into()), None, "a folder");
+    }
+}

@@ -1,0 +1,150 @@
+//! What a sink has not been told yet: one slot for each pod, in which the newest wins. Never a queue that grows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pleg::Stamp;
+use rubelet_model::PodUid;
+use tokio::sync::Notify;
+
+use super::PodView;
+
+/// How long to wait after a sink failed; twice as long each time, up to a minute.
+const RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+/// How much haste a sink wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// A change waits so long for the next one, which may come at once.
+    pub settle: Duration,
+    /// Two deliveries of one pod are so far apart, at least.
+    pub between: Duration,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    /// The newest that was not told, and since when there is something to tell.
+    waiting: Option<(Arc<PodView>, Stamp)>,
+    /// What was last given to the sink.
+    given: Option<Given>,
+    is_under_way: bool,
+    failures: u32,
+    /// Not before this, after a failure.
+    not_before: Option<Stamp>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    version: u64,
+    is_finished: bool,
+    at: Stamp,
+}
+
+impl Slot {
+    /// When what waits may be delivered. An end is told at once: it comes only once.
+    fn due(&self, pace: Pace) -> Option<Stamp> {
+        let (view, since) = self.waiting.as_ref().filter(|_| !self.is_under_way)?;
+        let is_new_end = view.is_finished() && !self.given.is_some_and(|given| given.is_finished);
+        let by_pace = if is_new_end {
+            *since
+        } else {
+            let after_last = self.given.map_or(Stamp::ZERO, |given| given.at.plus(pace.between));
+            since.plus(pace.settle).max(after_last)
+        };
+        Some(self.not_before.map_or(by_pace, |until| by_pace.max(until)))
+    }
+}
+
+/// The slots of one sink. A plain value.
+#[derive(Debug, Default)]
+pub(super) struct Slots(BTreeMap<PodUid, Slot>);
+
+impl Slots {
+    /// A pod is like this now. Whether that is news.
+    pub(super) fn put(&mut self, uid: &PodUid, view: &Arc<PodView>, now: Stamp) -> bool {
+        let slot = self.0.entry(uid.clone()).or_default();
+        let newest = slot.waiting.as_ref().map(|(waiting, _)| waiting.version);
+        if newest.or(slot.given.map(|given| given.version)) == Some(view.version) {
+            return false;
+        }
+        let since = slot.waiting.as_ref().map_or(now, |(_, since)| *since);
+        slot.waiting = Some((view.clone(), since));
+        true
+    }
+
+    /// A pod is gone: there is nothing left to tell of it.
+    pub(super) fn remove(&mut self, uid: &PodUid) {
+        self.0.remove(uid);
+    }
+
+    /// The next one to deliver, if one is due.
+    pub(super) fn take(&mut self, pace: Pace, now: Stamp) -> Option<(PodUid, Arc<PodView>)> {
+        // The one that waits longest: nobody is passed over because others have more to tell.
+        let due =
+            |(uid, slot): (&PodUid, &Slot)| Some((slot.due(pace).filter(|due| *due <= now)?, uid.clone()));
+        let (_, uid) = self.0.iter().filter_map(due).min()?;
+        let slot = self.0.get_mut(&uid)?;
+        let (view, _) = slot.waiting.take()?;
+        slot.is_under_way = true;
+        slot.given = Some(Given { version: view.version, is_finished: view.is_finished(), at: now });
+        Some((uid, view))
+    }
+
+    /// When the next one is due.
+    pub(super) fn next_due(&self, pace: Pace) -> Option<Stamp> {
+        self.0.values().filter_map(|slot| slot.due(pace)).min()
+    }
+
+    /// A delivery worked.
+    pub(super) fn delivered(&mut self, uid: &PodUid) {
+        let Some(slot) = self.0.get_mut(uid) else { return };
+        (slot.is_under_way, slot.failures, slot.not_before) = (false, 0, None);
+    }
+
+    /// A delivery failed: what it was about waits again, unless something newer does. How often that has been now.
+    pub(super) fn failed(&mut self, uid: &PodUid, view: &Arc<PodView>, now: Stamp) -> u32 {
+        let Some(slot) = self.0.get_mut(uid) else { return 0 };
+        slot.is_under_way = false;
+        slot.given = None;
+        slot.waiting.get_or_insert_with(|| (view.clone(), now));
+        slot.failures += 1;
+        let wait = RETRY.saturating_mul(2_u32.saturating_pow(slot.failures - 1)).min(LONGEST_RETRY);
+        slot.not_before = Some(now.plus(wait));
+        slot.failures
+    }
+
+    /// How many pods there are, for what it costs to keep them.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// The slots of one sink and a bell. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outbox(Arc<(Mutex<Slots>, Notify)>);
+
+impl Outbox {
+    pub(super) fn put(&self, uid: &PodUid, view: &Arc<PodView>, now: Stamp) {
+        if self.0.0.lock().put(uid, view, now) {
+            self.0.1.notify_one();
+        }
+    }
+
+    pub(super) fn remove(&self, uid: &PodUid) {
+        self.0.0.lock().remove(uid);
+    }
+
+    /// Looks at the slots, or changes them.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Slots) -> T) -> T {
+        work(&mut self.0.0.lock())
+    }
+
+    /// Waits until there is something new. Losing this future loses nothing: it rings again for what is still there.
+    pub(super) async fn rung(&self) {
+        self.0.1.notified().await;
+    }
+}

@@ -1,0 +1,122 @@
+//! What an actor says of its pod: to everybody, by way of the board.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
+use pleg::Stamp;
+use rubelet_model::PodStatus;
+
+use super::Actor;
+use crate::board::{self, Draft, Stage};
+use crate::manifest::annotation;
+use crate::pod::lifecycle::Lifecycle;
+use crate::pod::spec;
+use crate::runtime::{ImageStore, Runtime};
+use crate::status::{self, Phase, Rejection};
+
+impl<R: Runtime + ImageStore> Actor<R> {
+    /// Finds out what was said of the pod before: by an actor that was lost, or by an agent before this one.
+    pub(super) async fn recall(&mut self) {
+        self.said = self.board.get(&self.uid).map(|view| view.status.clone());
+        if self.said.is_none() {
+            let (tools, uid) = (self.tools.clone(), self.uid.clone());
+            let read = tokio::task::spawn_blocking(move || board::recall(&tools.settings.data, &uid));
+            self.said = read.await.unwrap_or_default();
+        }
+        let Some(said) = &self.said else { return };
+        self.memory.remember_restarts(said);
+        if let Some(started) = &said.start_time {
+            let nanos = i128::from(pleg::clock::wall_clock().0) - started.0.as_nanosecond();
+            self.lived_before = Duration::from_nanos(u64::try_from(nanos).unwrap_or(0));
+        }
+    }
+
+    /// Tells everybody how the pod is.
+    pub(super) fn publish(&mut self, runtime: &PodStatus, lacks_sandbox: bool, is_over: bool) -> Phase {
+        let settings = &self.tools.settings;
+        let status = match &self.said {
+            // Nothing of it was ever made, so there is nothing to add.
+            Some(said) if self.is_rejected && runtime.containers.is_empty() => said.clone(),
+            said => status::generate(status::Inputs {
+                pod: self.lifecycle.pod(),
+                runtime,
+                before: said.as_ref(),
+                troubles: &self.memory.troubles,
+                verdicts: &self.verdicts,
+                last_words: self.last_words.all(),
+                is_over,
+                lacks_sandbox,
+                runtime_name: &settings.runtime_name,
+                host_ips: &settings.node.host_ips,
+            }),
+        };
+        self.tell(status, is_over)
+    }
+
+    /// Tells everybody of a pod of which the runtime was not asked yet.
+    pub(super) fn publish_unseen(&mut self) {
+        match self.said.clone() {
+            Some(said) => self.tell(said, false),
+            None => self.publish(&PodStatus::unknown_to_runtime(self.uid.clone()), true, false),
+        };
+    }
+
+    fn tell(&mut self, status: ApiStatus, is_over: bool) -> Phase {
+        let stage = match &self.lifecycle {
+            Lifecycle::Pending { .. } => Stage::Pending,
+            Lifecycle::Syncing { .. } => Stage::Syncing,
+            Lifecycle::Terminating { .. } if is_over => Stage::Terminated,
+            Lifecycle::Terminating { .. } => Stage::Terminating,
+            Lifecycle::Terminated { .. } => Stage::Terminated,
+        };
+        let draft = Draft {
+            pod: self.lifecycle.pod().clone(),
+            before: self.said.as_ref(),
+            status,
+            stage,
+            events: self.journal.told(),
+        };
+        let view = self.board.publish(draft, &self.tools.clock);
+        let phase = Phase::of(&view.status).unwrap_or(Phase::Pending);
+        self.count(&view.status, phase);
+        self.memory.remember_restarts(&view.status);
+        self.said = Some(view.status.clone());
+        phase
+    }
+
+    /// Counts what is new in a status.
+    fn count(&self, status: &ApiStatus, phase: Phase) {
+        let metrics = &self.tools.metrics;
+        for (kind, end) in status::new_ends(self.said.as_ref(), status) {
+            metrics.container_ended(kind, end.exit_code, end.reason.as_deref().unwrap_or_default());
+        }
+        let before = self.said.as_ref().and_then(Phase::of);
+        if phase == Phase::Running && before.is_none_or(|before| before == Phase::Pending) {
+            let after = seen_ago(self.lifecycle.pod()).unwrap_or_default();
+            metrics.pod_runs(after, self.memory.pulling);
+        }
+    }
+
+    /// The node refuses the pod: it has failed, and whatever of it runs from before is ended.
+    pub(super) fn reject(&mut self, rejection: &Rejection, now: Stamp) {
+        if matches!(self.lifecycle, Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. }) {
+            return;
+        }
+        let Rejection { reason, message } = rejection;
+        tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %reason, message, "a pod is refused");
+        self.journal.warning(None, reason.clone(), message.clone());
+        self.tools.metrics.pod_rejected(reason);
+        let status = rejection.status(self.lifecycle.pod());
+        let start_time = self.said.take().and_then(|said| said.start_time);
+        self.said = Some(ApiStatus { start_time, ..status });
+        self.is_rejected = true;
+        self.transition(|lifecycle| lifecycle.finished(now));
+    }
+}
+
+/// How long ago the pod was first seen.
+pub(super) fn seen_ago(pod: &Pod) -> Option<Duration> {
+    let seen: jiff::Timestamp = annotation::value(pod, annotation::SEEN)?.parse().ok()?;
+    let nanos = i128::from(pleg::clock::wall_clock().0) - seen.as_nanosecond();
+    Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
+}

@@ -1,0 +1,44 @@
+//! Which containers have ended since something was last said of their pod.
+
+use k8s_openapi::api::core::v1::{
+    ContainerStateTerminated, ContainerStatus as ApiContainer, PodStatus as ApiStatus,
+};
+
+use crate::pod::ContainerKind;
+
+/// Every end that was not told before. One that shows only as the last state of a container that runs again is one, too.
+pub(crate) fn new_ends<'a>(
+    before: Option<&ApiStatus>,
+    now: &'a ApiStatus,
+) -> Vec<(ContainerKind, &'a ContainerStateTerminated)> {
+    let lists: [(ContainerKind, fn(&ApiStatus) -> &[ApiContainer]); 2] = [
+        (ContainerKind::Init, |status| status.init_container_statuses.as_deref().unwrap_or_default()),
+        (ContainerKind::Regular, |status| status.container_statuses.as_deref().unwrap_or_default()),
+    ];
+    let mut new = Vec::new();
+    for (kind, list) in lists {
+        for container in list(now) {
+            let told: Vec<&ContainerStateTerminated> = before
+                .map(list)
+                .unwrap_or_default()
+                .iter()
+                .filter(|status| status.name == container.name)
+                .flat_map(ends)
+                .collect();
+            let is_told = |end: &ContainerStateTerminated| {
+                told.iter().any(|told| match &end.container_id {
+                    Some(id) => told.container_id.as_ref() == Some(id),
+                    None => *told == end,
+                })
+            };
+            new.extend(ends(container).filter(|end| !is_told(end)).map(|end| (kind, end)));
+        }
+    }
+    new
+}
+
+fn ends(container: &ApiContainer) -> impl Iterator<Item = &ContainerStateTerminated> {
+    [&container.state, &container.last_state]
+        .into_iter()
+        .filter_map(|state| state.as_ref().and_then(|state| state.terminated.as_ref()))
+}

@@ -1,0 +1,141 @@
+//! What of a status is told, given what was told before: what may not be is refused, what has not changed keeps its time,
+//! and everything has the form in which the API keeps it. Pure.
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState as ApiState, ContainerStatus as ApiContainer, Pod, PodStatus as ApiStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rubelet_model::UnixNanos;
+
+use super::time;
+use crate::pod::{containers, init_containers, is_sidecar, restarts_after};
+
+/// All messages of a pod's containers may be so long together.
+const MOST_LAST_WORDS: usize = 12_288;
+
+/// A container that may not run again does not come back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "container {container} has ended with {exit_code} and may not be started again, but is said to be on; \
+     what was told before stays"
+)]
+pub(crate) struct IllegalTransition {
+    container: String,
+    exit_code: i32,
+}
+
+/// What is told of a pod.
+pub(crate) fn settle(
+    pod: &Pod,
+    before: Option<&ApiStatus>,
+    mut status: ApiStatus,
+    now: UnixNanos,
+) -> Result<ApiStatus, IllegalTransition> {
+    if let Some(before) = before {
+        check(pod, before, &status)?;
+    }
+    let said = |kind: &str, value: &str| {
+        let said = before.and_then(|before| before.conditions.as_deref()).unwrap_or_default();
+        said.iter().find(|condition| condition.type_ == kind && condition.status == value)
+    };
+    for condition in status.conditions.iter_mut().flatten() {
+        let since = said(&condition.type_, &condition.status)
+            .and_then(|same| same.last_transition_time.clone())
+            .or_else(|| condition.last_transition_time.take());
+        condition.last_transition_time = since.or_else(|| time(now));
+    }
+    status.start_time = before.and_then(|before| before.start_time.clone()).or(status.start_time);
+    status.start_time = status.start_time.or_else(|| time(now));
+    status.observed_generation =
+        status.observed_generation.max(before.and_then(|before| before.observed_generation));
+    normalize(pod, &mut status);
+    Ok(status)
+}
+
+/// Refuses that a container comes back which may not. An init container may, with a new sandbox, unless nothing may.
+fn check(pod: &Pod, before: &ApiStatus, status: &ApiStatus) -> Result<(), IllegalTransition> {
+    let init = init_containers(pod).iter().filter(|container| !is_sidecar(container));
+    check_list(pod, containers(pod).iter(), &before.container_statuses, &status.container_statuses)?;
+    check_list(
+        pod,
+        init.filter(|container| !restarts_after(pod, container, 1)),
+        &before.init_container_statuses,
+        &status.init_container_statuses,
+    )
+}
+
+fn check_list<'a>(
+    pod: &Pod,
+    wanted: impl Iterator<Item = &'a Container>,
+    before: &Option<Vec<ApiContainer>>,
+    now: &Option<Vec<ApiContainer>>,
+) -> Result<(), IllegalTransition> {
+    fn state<'a>(all: &'a Option<Vec<ApiContainer>>, name: &str) -> Option<&'a ApiState> {
+        all.iter().flatten().find(|status| status.name == name)?.state.as_ref()
+    }
+    for container in wanted {
+        let ended = state(before, &container.name).and_then(|state| state.terminated.as_ref());
+        let Some(ended) = ended else { continue };
+        let comes_back = state(now, &container.name).is_some_and(|state| state.terminated.is_none());
+        if comes_back && !restarts_after(pod, container, ended.exit_code) {
+            return Err(IllegalTransition { container: container.name.clone(), exit_code: ended.exit_code });
+        }
+    }
+    Ok(())
+}
+
+/// Whole seconds, short messages, names in order.
+fn normalize(pod: &Pod, status: &mut ApiStatus) {
+    let ephemeral = pod.spec.as_ref().and_then(|spec| spec.ephemeral_containers.as_deref());
+    let count = containers(pod).len() + init_containers(pod).len() + ephemeral.map_or(0, <[_]>::len);
+    let most = MOST_LAST_WORDS / count.max(1);
+    whole_second(&mut status.start_time);
+    for condition in status.conditions.iter_mut().flatten() {
+        whole_second(&mut condition.last_transition_time);
+        whole_second(&mut condition.last_probe_time);
+    }
+    let init = status.init_container_statuses.iter_mut().flatten();
+    let regular = status.container_statuses.iter_mut().flatten();
+    for container in init.chain(regular) {
+        for state in [&mut container.state, &mut container.last_state].into_iter().flatten() {
+            normalize_state(state, most);
+        }
+    }
+    if let Some(all) = &mut status.container_statuses {
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    if let Some(all) = &mut status.init_container_statuses {
+        let place = |name: &str| init_containers(pod).iter().position(|container| container.name == name);
+        all.sort_by_key(|one| place(&one.name));
+    }
+}
+
+fn normalize_state(state: &mut ApiState, most: usize) {
+    if let Some(running) = &mut state.running {
+        whole_second(&mut running.started_at);
+    }
+    if let Some(ended) = &mut state.terminated {
+        whole_second(&mut ended.started_at);
+        whole_second(&mut ended.finished_at);
+        if let Some(message) = &mut ended.message
+            && message.len() > most
+        {
+            let mut end = most;
+            while !message.is_char_boundary(end) {
+                end -= 1;
+            }
+            message.truncate(end);
+        }
+    }
+}
+
+fn whole_second(time: &mut Option<Time>) {
+    if let Some(time) = time
+        && let Ok(whole) = jiff::Timestamp::from_second(time.0.as_second())
+    {
+        *time = Time(whole);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! What is known of pods outlives the agent, the runtime, and both together.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus as ApiStatus};
+
+use super::*;
+
+impl Scene {
+    /// The agent dies without a word, and another one comes.
+    async fn dies_and_comes_back(self, folder: &Path, runtime: &FakeRuntime) -> Self {
+        self.task.abort();
+        drop(self);
+        // Until the one that was killed is really gone.
+        tokio::task::yield_now().await;
+        Self::start(runtime.clone(), folder)
+    }
+
+    fn status(&self) -> ApiStatus {
+        self.handle.board().all()[0].status.clone()
+    }
+
+    fn container(&self) -> ContainerStatus {
+        self.status().container_statuses.unwrap().remove(0)
+    }
+}
+
+/// Waits until the disk has it.
+async fn until_kept(folder: &Path, phase: &str) {
+    let wanted = format!("\"phase\":\"{phase}\"");
+    let file = folder.join("pods/uid/status.json");
+    let waiting = async {
+        while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains(&wanted)) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{phase} is not kept"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_finished_never_runs_again_though_nothing_is_left_of_it() {
+    for (policy, code, phase) in
+        [("Never", 3, "Failed"), ("Never", 0, "Succeeded"), ("OnFailure", 0, "Succeeded")]
+    {
+        let folder = folder();
+        let runtime = FakeRuntime::default();
+        let scene = Scene::start(runtime.clone(), folder.path());
+        scene.send(Operation::Add, &[pod(policy, &[], &["job"])]).await;
+        scene.until_running(&["job-0"]).await;
+        runtime.exit("job", code);
+        scene.until("end", |all| all[0].stage == Stage::Terminated).await;
+        until_kept(folder.path(), phase).await;
+        let before = scene.status();
+        runtime.forget_everything();
+        runtime.take_calls();
+        let scene = scene.dies_and_comes_back(folder.path(), &runtime).await;
+        scene.send(Operation::Add, &[pod(policy, &[], &["job"])]).await;
+        scene.until("end", |all| all.first().is_some_and(|view| view.stage == Stage::Terminated)).await;
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!(scene.status().phase.as_deref(), Some(phase));
+        assert_eq!(scene.status().start_time, before.start_time);
+        assert_eq!(scene.container().state, before.container_statuses.unwrap()[0].state);
+        assert_eq!(runtime.take_calls(), Vec::<String>::new(), "{policy} {code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_cut_off_by_a_reboot_ends_or_goes_on_as_its_policy_says() {
+    for (policy, wanted) in [("Never", None), ("OnFailure", Some("web-2")), ("Always", Some("web-2"))] {
+        let folder = folder();
+        let runtime = FakeRuntime::default();
+        let scene = Scene::start(runtime.clone(), folder.path());
+        scene.send(Operation::Add, &[pod(policy, &[], &["web"])]).await;
+        scene.until_running(&["web-0"]).await;
+        if policy != "Never" {
+            runtime.exit("web", 1);
+            scene.until_running(&["web-1"]).await;
+        }
+        until_kept(folder.path(), "Running").await;
+        let before = scene.status();
+        runtime.forget_everything();
+        let scene = scene.dies_and_comes_back(folder.path(), &runtime).await;
+        runtime.take_calls();
+        scene.send(Operation::Add, &[pod(policy, &[], &["web"])]).await;
+        match wanted {
+            Some(wanted) => {
+                scene.until_running(&[wanted]).await;
+                scene
+                    .until("counted", |all| {
+                        all[0].status.container_statuses.as_ref().unwrap()[0].restart_count == 2
+                    })
+                    .await;
+                assert!(scene.container().last_state.unwrap().terminated.is_some());
+            }
+            None => {
+                scene
+                    .until("end", |all| all.first().is_some_and(|view| view.stage == Stage::Terminated))
+                    .await;
+                assert_eq!(scene.status().phase.as_deref(), Some("Failed"));
+                let ended = scene.container().state.unwrap().terminated.unwrap();
+                assert_eq!(ended.reason.as_deref(), Some("ContainerStatusUnknown"));
+                assert!(!runtime.take_calls().iter().any(|call| call.starts_with("run")));
+            }
+        }
+        assert_eq!(scene.status().start_time, before.start_time, "{policy}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_agent_says_what_the_old_one_said() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send(Operation::Add, &[pod("Always", &["setup"], &["web"])]).await;
+    scene.until_running(&["setup-0"]).await;
+    runtime.exit("setup", 0);
+    scene.until_phase("Running").await;
+    until_kept(folder.path(), "Running").await;
+    let before = scene.status();
+    let scene = scene.dies_and_comes_back(folder.path(), &runtime).await;
+    scene.send(Operation::Add, &[pod("Always", &["setup"], &["web"])]).await;
+    scene.until("a running pod", |all| all.first().is_some_and(|view| view.stage == Stage::Syncing)).await;
+    assert_eq!(scene.status(), before, "to the second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_counts_from_the_first_start() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    let mut job = testkit::pod("Always", &[], &["web"]);
+    job.spec.as_mut().unwrap().active_deadline_seconds = Some(1000);
+    let job = Arc::new(job);
+    scene.send(Operation::Add, std::slice::from_ref(&job)).await;
+    until_kept(folder.path(), "Running").await;
+    let file = folder.path().join("pods/uid/status.json");
+    // It has been running for a long time.
+    let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    kept["status"]["startTime"] = "2020-01-01T00:00:00Z".into();
+    let scene = scene.dies_and_comes_back(folder.path(), &runtime).await;
+    std::fs::write(&file, kept.to_string()).unwrap();
+    scene.send(Operation::Add, &[job]).await;
+    scene.until_phase("Failed").await;
+    assert_eq!(scene.status().reason.as_deref(), Some("DeadlineExceeded"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_damaged_harms_nobody() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    std::fs::create_dir_all(folder.path().join("pods/uid")).unwrap();
+    std::fs::write(folder.path().join("pods/uid/status.json"), "{\"form\":1,\"uid\":\"uid\",\"sta").unwrap();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send(Operation::Add, &[pod("Never", &[], &["web"])]).await;
+    scene.until_phase("Running").await;
+    until_kept(folder.path(), "Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_static_pod_that_was_stopped_runs_again_with_the_next_agent() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    let mut web = testkit::pod("Always", &[], &["web"]);
+    web.metadata.annotations =
+        Some([("kubernetes.io/config.source".to_owned(), "file".to_owned())].into_iter().collect());
+    let web = Arc::new(web);
+    scene.send(Operation::Add, std::slice::from_ref(&web)).await;
+    scene.until_running(&["web-0"]).await;
+    scene.handle.stop(PodSelector::All, Some(1));
+    scene.until("end", |all| all[0].stage == Stage::Terminated).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(runtime.running().is_empty());
+    let scene = scene.dies_and_comes_back(folder.path(), &runtime).await;
+    scene.send(Operation::Add, &[web]).await;
+    scene.until_running(&["web-1"]).await;
+}

@@ -1,0 +1,123 @@
+//! `rubelet events`: what happened to pods.
+
+use std::process::ExitCode;
+
+use k8s_openapi::api::core::v1::Event;
+
+use super::output::{self, Structured};
+use crate::columns::columns;
+use crate::describe::event_age;
+use crate::local::{LocalArgs, PodInfo};
+use crate::pods::{NotChosen, PodName, Pods, pod_of};
+use crate::summary::now;
+
+/// The arguments of `rubelet events`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Asks the agent, which remembers the last of each pod for as long as it runs.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    local: LocalArgs,
+    /// Only of this pod: `name` or `namespace/name`
+    #[arg(value_name = "POD")]
+    pod: Option<PodName>,
+    /// Only of pods of this namespace
+    #[arg(long, short)]
+    namespace: Option<String>,
+    /// Only of these types
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TYPE")]
+    types: Vec<Type>,
+    /// A `v1.EventList`, not a table
+    #[arg(long, short, value_enum)]
+    output: Option<Structured>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Type {
+    /// All is well
+    #[value(name = "Normal", alias = "normal")]
+    Normal,
+    /// Somebody should look
+    #[value(name = "Warning", alias = "warning")]
+    Warning,
+}
+
+impl Type {
+    fn is_of(self, event: &Event) -> bool {
+        let word = match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        };
+        event.type_.as_deref() == Some(word)
+    }
+}
+
+pub(super) fn run(args: &Args) -> ExitCode {
+    super::on_one_thread(async {
+        match events(args).await {
+            Ok(Some(events)) => {
+                let text = match args.output {
+                    Some(format) => output::text(
+                        format,
+                        &k8s_openapi::List::<Event> { items: events, ..Default::default() },
+                    ),
+                    None if events.is_empty() => String::new(),
+                    None => table(&events),
+                };
+                if text.is_empty() {
+                    anstream::eprintln!("no events");
+                }
+                super::show(&text);
+                ExitCode::SUCCESS
+            }
+            Ok(None) => super::fail(
+                crate::exit::Failure::Runtime,
+                &"no agent runs, and only an agent remembers events; `rubelet run PATH` starts one, and `rubelet watch` shows what a runtime does",
+            ),
+            Err(error) => super::fail(error.failure(), &error),
+        }
+    })
+}
+
+/// The events that are wanted, oldest first; nothing if there is no agent to tell of them.
+async fn events(args: &Args) -> Result<Option<Vec<Event>>, NotChosen> {
+    let local = args.local.reach().await?;
+    let pods = Pods::of(&local).await?;
+    let Pods::Told(told) = &pods else { return Ok(None) };
+    let chosen: Vec<&PodInfo> = match &args.pod {
+        Some(name) => {
+            let name = name.clone().in_namespace(args.namespace.as_deref());
+            let rows = pods.rows();
+            pod_of(told, name.find(&rows, &super::node_name())?).into_iter().collect()
+        }
+        None => {
+            let is_wanted =
+                |info: &&PodInfo| args.namespace.is_none() || info.pod.metadata.namespace == args.namespace;
+            told.iter().filter(is_wanted).collect()
+        }
+    };
+    let is_wanted = |event: &&Event| args.types.is_empty() || args.types.iter().any(|one| one.is_of(event));
+    let mut events: Vec<Event> =
+        chosen.into_iter().flat_map(|info| &info.events).filter(is_wanted).cloned().collect();
+    events.sort_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0));
+    Ok(Some(events))
+}
+
+fn table(events: &[Event]) -> String {
+    let now = now();
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let rows: Vec<[String; 6]> = events
+        .iter()
+        .map(|event| {
+            let object = &event.involved_object;
+            [
+                text(&object.namespace),
+                event_age(event, now),
+                text(&event.type_),
+                text(&event.reason),
+                format!("pod/{}", text(&object.name)),
+                text(&event.message).trim_end().replace('\n', " "),
+            ]
+        })
+        .collect();
+    columns(["NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"], &rows)
+}

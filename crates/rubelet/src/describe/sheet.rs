@@ -1,0 +1,97 @@
+//! Lines below each other: indented, with values in a column.
+
+use std::fmt::Write as _;
+
+use jiff::tz::TimeZone;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// How far a step goes in.
+const STEP: usize = 2;
+/// Values of one level start here, at least.
+const COLUMN: usize = 16;
+
+/// Lines below each other.
+#[derive(Debug)]
+pub(super) struct Sheet {
+    text: String,
+    indent: usize,
+    zone: TimeZone,
+}
+
+impl Sheet {
+    /// For readers who live there.
+    pub(super) fn new(zone: TimeZone) -> Self {
+        Self { text: String::new(), indent: 0, zone }
+    }
+
+    /// A moment as kubectl writes it; nothing if there is none.
+    pub(super) fn moment(&self, at: Option<&Time>) -> String {
+        let zoned = at.map(|at| at.0.to_zoned(self.zone.clone()));
+        zoned.map(|at| at.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()).unwrap_or_default()
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    /// One line.
+    pub(super) fn line(&mut self, line: &str) {
+        let indent = self.indent;
+        let _ = writeln!(self.text, "{}", format!("{:indent$}{line}", "").trim_end());
+    }
+
+    /// All lines of a text.
+    pub(super) fn lines(&mut self, text: &str) {
+        text.lines().for_each(|line| self.line(line));
+    }
+
+    /// Names and values; those without a value are left out, those of several lines go below their name.
+    pub(super) fn fields(&mut self, fields: &[(&str, String)]) {
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+            let width = COLUMN.max(name.len() + 3) - 1;
+            if value.trim_end().contains('\n') {
+                self.line(&format!("{name}:"));
+                self.indented(|sheet| sheet.lines(value));
+            } else {
+                self.line(&format!("{:<width$}{}", format!("{name}:"), value.trim_end()));
+            }
+        }
+    }
+
+    /// A name and values, the first beside it and the others below.
+    pub(super) fn list(&mut self, name: &str, values: impl Iterator<Item = String>) {
+        let mut title = format!("{name}:");
+        let width = COLUMN.max(name.len() + 3) - 1;
+        let mut is_empty = true;
+        for value in values {
+            self.line(&format!("{title:<width$}{value}"));
+            title.clear();
+            is_empty = false;
+        }
+        if is_empty {
+            self.line(&format!("{title:<width$}{}", super::NONE));
+        }
+    }
+
+    /// What is written goes in by a step.
+    pub(super) fn indented(&mut self, write: impl FnOnce(&mut Self)) {
+        self.indent += STEP;
+        write(self);
+        self.indent -= STEP;
+    }
+}
+
+/// Rows below a header, as kubectl has them inside a description.
+pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    let header = header.map(str::to_owned);
+    let rule = header.clone().map(|name| "-".repeat(name.len()));
+    let all = || [&header, &rule].into_iter().chain(rows);
+    let widths: [usize; N] =
+        std::array::from_fn(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let mut text = String::new();
+    for row in all() {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}  "));
+        let _ = writeln!(text, "{}", cells.collect::<String>().trim_end());
+    }
+    text
+}

@@ -1,0 +1,119 @@
+//! What was said of a pod outlives the agent and everything that the runtime knew, as after a reboot.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::node::{Node, restarts, signal_to, state, text};
+
+/// What a machine that forgets its containers has lost after a reboot: sandboxes, containers and logs.
+fn forget_everything(node: &Node) {
+    for folder in ["data/containers", "data/sandboxes", "logs"] {
+        // Whoever waited for a container that was just killed may still write its last words.
+        node.until(folder, || fs::remove_dir_all(node.path(folder)).is_ok() || !node.path(folder).exists());
+    }
+}
+
+/// Waits until the disk has this of some pod.
+fn until_kept(node: &Node, words: &str) {
+    node.until(words, || {
+        let pods = fs::read_dir(node.path("data/pods")).expect("a folder").flatten();
+        let mut texts = pods.filter_map(|pod| fs::read_to_string(pod.path().join("status.json")).ok());
+        texts.any(|text| text.contains(words))
+    });
+}
+
+#[test]
+fn a_job_that_finished_does_not_run_again() {
+    let Some(mut node) = Node::start() else { return };
+    let job = |name: &str, policy: &str, code: u8| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\nspec:\n  hostNetwork: true\n  restartPolicy: {policy}\n  \
+             containers:\n  - name: c\n    image: host\n    imagePullPolicy: IfNotPresent\n    \
+             command: [sh, -c, 'echo ran >> /out/{name}; exit {code}']\n    \
+             volumeMounts: [{{name: out, mountPath: /out}}]\n  volumes: [{{name: out, hostPath: {{path: {}}}}}]\n",
+            node.path("").display()
+        )
+    };
+    let jobs = [("bad", "Never", 3, "Failed"), ("good", "OnFailure", 0, "Succeeded")];
+    let texts: Vec<String> = jobs.iter().map(|(name, policy, code, _)| job(name, policy, *code)).collect();
+    for ((name, ..), text) in jobs.iter().zip(&texts) {
+        node.write(&format!("{name}.yaml"), text);
+    }
+    let before: Vec<_> = jobs.iter().map(|(name, _, _, phase)| node.until_phase(name, phase)).collect();
+    until_kept(&node, "\"phase\":\"Failed\"");
+    until_kept(&node, "\"phase\":\"Succeeded\"");
+    for round in ["the agent alone", "everything"] {
+        node.end_agent("-KILL");
+        if round == "everything" {
+            forget_everything(&node);
+        }
+        node.start_agent();
+        node.until("the agent to look at both", || jobs.iter().all(|(name, ..)| node.pod(name).is_some()));
+        for ((name, _, code, phase), before) in jobs.iter().zip(&before) {
+            let now = node.until_phase(name, phase);
+            assert_eq!(state(&now)["terminated"]["exitCode"], *code, "{name} after {round}");
+            assert_eq!(now["status"]["startTime"], before["status"]["startTime"], "{name} after {round}");
+            let ran = fs::read_to_string(node.path(name)).expect("it ran");
+            assert_eq!(ran, "ran\n", "{name} after {round}");
+        }
+    }
+}
+
+#[test]
+fn a_pod_goes_on_counting_after_everything_was_lost() {
+    let Some(mut node) = Node::start() else { return };
+    node.write("web.yaml", &node.sleeping("web", 1));
+    node.until_phase("web", "Running");
+    signal_to(node.sleeper(1), "-KILL");
+    let is_on = |count: i64| move |pod: &Value| restarts(pod) == count && state(pod)["running"].is_object();
+    let before = node.until_pod("web", "restarted", is_on(1));
+    for (round, count) in [("the agent and the container", 1), ("everything", 2)] {
+        until_kept(&node, &format!("\"restartCount\":{count}"));
+        let sleeper = node.sleeper(1);
+        node.end_agent("-KILL");
+        signal_to(sleeper, "-KILL");
+        node.until("its end", || node.sleepers(1).is_empty());
+        if round == "everything" {
+            forget_everything(&node);
+        }
+        node.start_agent();
+        let after = node.until_pod("web", round, is_on(count + 1));
+        assert_eq!(after["status"]["startTime"], before["status"]["startTime"], "{round}");
+        let last = &after["status"]["containerStatuses"][0]["lastState"]["terminated"];
+        assert_eq!(last["exitCode"], 137, "{round}: {after:#}");
+    }
+}
+
+#[test]
+fn events_are_told_in_words_and_as_objects() {
+    let Some(node) = Node::start() else { return };
+    node.write("web.yaml", &node.sleeping("web", 1));
+    node.until_phase("web", "Running");
+    signal_to(node.sleeper(1), "-KILL");
+    node.until_pod("web", "restarted", |pod| restarts(pod) == 1);
+    node.until("both starts counted", || text(&node.ask(&["events", "web"])).1.contains("(x2 over "));
+    let (code, out, err) = text(&node.ask(&["events", "web", "-o", "json", "--types", "Normal"]));
+    assert_eq!(code, Some(0), "{err}");
+    let list: Value = serde_json::from_str(&out).expect("JSON");
+    let events = list["items"].as_array().expect("a list");
+    let started = events.iter().find(|event| event["reason"] == "Started").expect("it started");
+    assert_eq!(started["kind"], "Event");
+    assert_eq!(started["count"], 2);
+    assert_eq!(started["involvedObject"]["fieldPath"], "spec.containers{c}");
+    assert_eq!(started["involvedObject"]["name"], "web-n");
+    let (_, out, _) = text(&node.ask(&["events", "web", "--types", "Warning"]));
+    assert!(!out.contains("Started"), "{out}");
+    let (_, out, _) = text(&node.ask(&["describe", "web"]));
+    for words in
+        ["Name:          web-n", "QoS Class:", "Restart Count: 1", "Last State:    Terminated", "Events:"]
+    {
+        assert!(out.contains(words), "{words}\n{out}");
+    }
+    for format in ["json", "yaml"] {
+        let (code, out, err) = text(&node.ask(&["describe", "web", "-o", format]));
+        assert!(code == Some(0) && out.contains("containerStatuses"), "{out}{err}");
+    }
+    let (_, out, _) = text(&node.ask(&["ps", "-o", "wide"]));
+    assert!(out.contains("NODE") && out.contains(" n\n"), "{out}");
+}
