@@ -1,6 +1,7 @@
 //! What was said of a pod outlives the agent and everything that the runtime knew, as after a reboot.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -8,6 +9,14 @@ use crate::node::{Node, restarts, signal_to, state, text};
 
 /// What a machine that forgets its containers has lost after a reboot: sandboxes, containers and logs.
 fn forget_everything(node: &Node) {
+    let root = node.path("data").display().to_string();
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    // No mount outlives a reboot either.
+    for point in points.filter(|point| point.starts_with(&root)).collect::<Vec<_>>().into_iter().rev() {
+        let status = Command::new("umount").arg("-l").arg(point).status().expect("umount runs");
+        assert!(status.success(), "umount {point}");
+    }
     for folder in ["data/containers", "data/sandboxes", "logs"] {
         // Whoever waited for a container that was just killed may still write its last words.
         node.until(folder, || fs::remove_dir_all(node.path(folder)).is_ok() || !node.path(folder).exists());
@@ -92,8 +101,8 @@ fn events_are_told_in_words_and_as_objects() {
     node.until_phase("web", "Running");
     signal_to(node.sleeper(1), "-KILL");
     node.until_pod("web", "restarted", |pod| restarts(pod) == 1);
-    node.until("both starts counted", || text(&node.ask(&["events", "web"])).1.contains("(x2 over "));
-    let (code, out, err) = text(&node.ask(&["events", "web", "-o", "json", "--types", "Normal"]));
+    node.until("both starts counted", || text(&node.ask(&["events", "web-n"])).1.contains("(x2 over "));
+    let (code, out, err) = text(&node.ask(&["events", "web-n", "-o", "json", "--types", "Normal"]));
     assert_eq!(code, Some(0), "{err}");
     let list: Value = serde_json::from_str(&out).expect("JSON");
     let events = list["items"].as_array().expect("a list");
@@ -102,16 +111,16 @@ fn events_are_told_in_words_and_as_objects() {
     assert_eq!(started["count"], 2);
     assert_eq!(started["involvedObject"]["fieldPath"], "spec.containers{c}");
     assert_eq!(started["involvedObject"]["name"], "web-n");
-    let (_, out, _) = text(&node.ask(&["events", "web", "--types", "Warning"]));
+    let (_, out, _) = text(&node.ask(&["events", "web-n", "--types", "Warning"]));
     assert!(!out.contains("Started"), "{out}");
-    let (_, out, _) = text(&node.ask(&["describe", "web"]));
+    let (_, out, _) = text(&node.ask(&["describe", "web-n"]));
     for words in
         ["Name:          web-n", "QoS Class:", "Restart Count: 1", "Last State:    Terminated", "Events:"]
     {
         assert!(out.contains(words), "{words}\n{out}");
     }
     for format in ["json", "yaml"] {
-        let (code, out, err) = text(&node.ask(&["describe", "web", "-o", format]));
+        let (code, out, err) = text(&node.ask(&["describe", "web-n", "-o", format]));
         assert!(code == Some(0) && out.contains("containerStatuses"), "{out}{err}");
     }
     let (_, out, _) = text(&node.ask(&["ps", "-o", "wide"]));
