@@ -174,7 +174,8 @@ fn seen(
         started && (container.readiness_probe.is_none() || verdict.readiness == Some(Verdict::Success));
     ApiContainer {
         name: container.name.clone(),
-        image: if newest.image.is_empty() {
+        // Some runtimes know an image that was asked for by its id by nothing else; people know it by its name.
+        image: if newest.image.is_empty() || newest.image.starts_with("sha256:") {
             container.image.clone().unwrap_or_default()
         } else {
             newest.image.to_string()

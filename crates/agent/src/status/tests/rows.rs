@@ -272,6 +272,19 @@ fn what_a_running_container_was_given() {
 }
 
 #[test]
+fn an_image_is_told_by_its_name() {
+    let mut case = Case::new("Always", &[], &["a"], &[("a", Running)]);
+    for (known_as, wanted) in [
+        ("docker.io/library/image:1", "docker.io/library/image:1"),
+        ("", "image:1"),
+        ("sha256:12", "image:1"),
+    ] {
+        case.runtime.containers[0].image = known_as.into();
+        assert_eq!(container(&case.status(), "a").image, wanted, "{known_as}");
+    }
+}
+
+#[test]
 fn ends_are_counted_once() {
     let count = |before: Option<&ApiStatus>, now: &ApiStatus| {
         new_ends(before, now).iter().map(|(kind, end)| (kind.as_str(), end.exit_code)).collect::<Vec<_>>()
