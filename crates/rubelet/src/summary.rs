@@ -82,11 +82,11 @@ pub(crate) fn span(since: jiff::Timestamp, now: jiff::Timestamp) -> String {
     };
     match seconds {
         ..120 => format!("{seconds}s"),
-        ..600 => two(MINUTE, 'm', 1, 's'),
-        ..10_800 => format!("{}m", seconds / MINUTE),
-        ..28_800 => two(HOUR, 'h', MINUTE, 'm'),
-        ..172_800 => format!("{}h", seconds / HOUR),
-        ..691_200 => two(DAY, 'd', HOUR, 'h'),
+        120..600 => two(MINUTE, 'm', 1, 's'),
+        600..10_800 => format!("{}m", seconds / MINUTE),
+        10_800..28_800 => two(HOUR, 'h', MINUTE, 'm'),
+        28_800..172_800 => format!("{}h", seconds / HOUR),
+        172_800..691_200 => two(DAY, 'd', HOUR, 'h'),
         _ => format!("{}d", seconds / DAY),
     }
 }

@@ -11,15 +11,11 @@ pub(crate) fn new_ends<'a>(
     before: Option<&ApiStatus>,
     now: &'a ApiStatus,
 ) -> Vec<(ContainerKind, &'a ContainerStateTerminated)> {
-    let lists: [(ContainerKind, fn(&ApiStatus) -> &[ApiContainer]); 2] = [
-        (ContainerKind::Init, |status| status.init_container_statuses.as_deref().unwrap_or_default()),
-        (ContainerKind::Regular, |status| status.container_statuses.as_deref().unwrap_or_default()),
-    ];
     let mut new = Vec::new();
-    for (kind, list) in lists {
-        for container in list(now) {
+    for kind in [ContainerKind::Init, ContainerKind::Regular] {
+        for container in list(kind, now) {
             let told: Vec<&ContainerStateTerminated> = before
-                .map(list)
+                .map(|before| list(kind, before))
                 .unwrap_or_default()
                 .iter()
                 .filter(|status| status.name == container.name)
@@ -35,6 +31,14 @@ pub(crate) fn new_ends<'a>(
         }
     }
     new
+}
+
+fn list(kind: ContainerKind, status: &ApiStatus) -> &[ApiContainer] {
+    let list = match kind {
+        ContainerKind::Init => &status.init_container_statuses,
+        ContainerKind::Regular => &status.container_statuses,
+    };
+    list.as_deref().unwrap_or_default()
 }
 
 fn ends(container: &ApiContainer) -> impl Iterator<Item = &ContainerStateTerminated> {
