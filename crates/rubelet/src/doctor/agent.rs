@@ -66,9 +66,8 @@ impl PodFacts {
             info.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
         let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
         let killed = info.events.iter().find(|event| is(event, "Killing"));
-        let overdue = killed
-            .filter(|_| info.stage == "terminating")
-            .and_then(|event| age(event).checked_sub(grace));
+        let overdue =
+            killed.filter(|_| info.stage == "terminating").and_then(|event| age(event).checked_sub(grace));
         Self { name: summary.name, status: summary.status, detail: summary.detail, pulling, overdue }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rubelet_agent::board::PodView;
-use rubelet_agent::manifest::{self, Problem};
 use rubelet_agent::event::Severity;
+use rubelet_agent::manifest::{self, Problem};
 use rubelet_agent::source::SourceId;
 
 use crate::summary::{Summary, short_time};
