@@ -25,14 +25,14 @@ const PORTS: &str = "io.kubernetes.container.ports";
 /// Why a container cannot be configured (`CreateContainerConfigError`).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    #[error("container's runAsUser breaks non-root policy (container: {container})")]
-    RunsAsRoot { container: String },
-    #[error("container has runAsNonRoot and image will run as root (container: {container})")]
-    ImageRunsAsRoot { container: String },
+    #[error("container's runAsUser breaks non-root policy ({who})")]
+    RunsAsRoot { who: String },
+    #[error("container has runAsNonRoot and image will run as root ({who})")]
+    ImageRunsAsRoot { who: String },
     #[error(
-        "container has runAsNonRoot and image has non-numeric user ({user}), cannot verify user is non-root (container: {container})"
+        "container has runAsNonRoot and image has non-numeric user ({user}), cannot verify user is non-root ({who})"
     )]
-    ImageUserIsAName { container: String, user: String },
+    ImageUserIsAName { who: String, user: String },
     #[error(
         "volume {volume:?} is mounted with recursiveReadOnly: Enabled, and the runtime does not support that: use IfPossible (container: {container})"
     )]

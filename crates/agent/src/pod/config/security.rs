@@ -147,16 +147,14 @@ fn refuse_root(
     if !refuses {
         return Ok(());
     }
-    let name = || container.name.clone();
+    let who = || format!("pod: \"{}\", container: {}", spec::Described(pod), container.name);
     match (user, image.uid) {
-        (Some(0), _) => Err(ConfigError::RunsAsRoot { container: name() }),
+        (Some(0), _) => Err(ConfigError::RunsAsRoot { who: who() }),
         (Some(_), _) => Ok(()),
-        (None, Some(0)) => Err(ConfigError::ImageRunsAsRoot { container: name() }),
+        (None, Some(0)) => Err(ConfigError::ImageRunsAsRoot { who: who() }),
         (None, Some(_)) => Ok(()),
-        (None, None) if image.username.is_empty() => Err(ConfigError::ImageRunsAsRoot { container: name() }),
-        (None, None) => {
-            Err(ConfigError::ImageUserIsAName { container: name(), user: image.username.clone() })
-        }
+        (None, None) if image.username.is_empty() => Err(ConfigError::ImageRunsAsRoot { who: who() }),
+        (None, None) => Err(ConfigError::ImageUserIsAName { who: who(), user: image.username.clone() }),
     }
 }
 
