@@ -5,21 +5,6 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// What a kubelet reports and we do not yet: left out of both sides.
-const NOT_REPORTED: [&str; 3] = ["allocatedResources", "resources", "volumeMounts"];
-
-/// A status without the fields that we do not report.
-pub(crate) fn reported(status: &Value) -> Value {
-    match status {
-        Value::Array(items) => items.iter().map(reported).collect(),
-        Value::Object(fields) => {
-            let fields = fields.iter().filter(|(key, _)| !NOT_REPORTED.contains(&key.as_str()));
-            Value::Object(fields.map(|(key, value)| (key.clone(), reported(value))).collect())
-        }
-        other => other.clone(),
-    }
-}
-
 /// The status of a pod, with placeholders.
 pub(crate) fn status(pod: &Value, node: &str) -> Value {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -28,7 +13,7 @@ pub(crate) fn status(pod: &Value, node: &str) -> Value {
         node: node.to_owned(),
         host_ip: text(&pod["status"]["hostIP"]),
     };
-    reported(&facts.of("", &pod["status"]))
+    facts.of("", &pod["status"])
 }
 
 struct Facts {
