@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rubelet_model::ContainerState;
+use futures_util::future::join_all;
+use rubelet_cri::{ListFilter, RuntimeClient};
+use rubelet_model::{ContainerId, ContainerState, PodUid};
 
 use crate::http::StopRequest;
 use crate::local::{AgentClient, Local, LocalArgs, LoneRuntime, Unreachable};
@@ -11,14 +13,17 @@ use crate::pods::{NotChosen, PodName, Pods, Row};
 
 /// How often to look whether pods have ended.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a container gets if nobody says.
+/// How long a container gets if nobody says, in seconds.
 const GRACE: u64 = 30;
+/// Where a container says how many seconds its pod grants it.
+const GRACE_ANNOTATION: &str = "io.kubernetes.pod.terminationGracePeriod";
 
 /// The arguments of `rubelet stop`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "With an agent, a pod stays ended until its manifest changes or the agent is started again; to end it \
-for good, remove its manifest. Without one, pods are ended in the runtime and removed."
+for good, remove its manifest. Without one, pods are ended in the runtime, all containers of a pod at once and without \
+their preStop hooks, and removed."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -62,15 +67,8 @@ async fn stop(args: &Args) -> Result<usize, NotChosen> {
     match &local {
         Local::Agent(agent) => stop_by_agent(agent, args, &wanted).await?,
         Local::Runtime(LoneRuntime { client, .. }) => {
-            let grace = Duration::from_secs(args.grace_period.unwrap_or(GRACE));
-            stop_in_runtime(client, grace, &wanted).await.map_err(Unreachable::Runtime)?;
-            for row in &wanted {
-                args.local.forget(&row.uid);
-            }
+            stop_in_runtime(client, args, &wanted).await.map_err(Unreachable::Runtime)?;
         }
-    }
-    for row in &wanted {
-        super::show(&format!("{}/{} has ended\n", row.namespace, row.name));
     }
     Ok(wanted.len())
 }
@@ -79,42 +77,80 @@ async fn stop_by_agent(agent: &AgentClient, args: &Args, wanted: &[&Row]) -> Res
     for row in wanted {
         agent.stop(&StopRequest { uid: Some(row.uid.clone()), grace: args.grace_period }).await?;
     }
+    let mut left = wanted.to_vec();
     loop {
         let pods = agent.pods().await?;
-        let still_runs = |row: &&Row| {
+        let still_runs = |row: &Row| {
             pods.iter().any(|info| {
                 info.pod.metadata.uid.as_deref() == Some(row.uid.as_str()) && info.stage != "terminated"
             })
         };
-        if !wanted.iter().any(still_runs) {
+        left.retain(|row| {
+            let runs = still_runs(row);
+            if !runs {
+                has_ended(row);
+            }
+            runs
+        });
+        if left.is_empty() {
             return Ok(());
         }
         tokio::time::sleep(LOOK).await;
     }
 }
 
+/// Ends all of them at the same time, each in the time that its pod gave it, and tells of each when it has ended.
 async fn stop_in_runtime(
-    client: &rubelet_cri::RuntimeClient,
-    grace: Duration,
+    client: &RuntimeClient,
+    args: &Args,
     wanted: &[&Row],
 ) -> Result<(), rubelet_cri::Error> {
-    for row in wanted {
-        let uid = rubelet_model::PodUid::from(row.uid.as_str());
-        let listed = client.list_pods(&rubelet_cri::ListFilter::Pod(&uid)).await?;
-        for pod in listed.pods {
-            for container in pod.containers.iter().filter(|one| one.state == ContainerState::Running) {
-                client.stop_container(&container.id, grace).await?;
-            }
-            for sandbox in &pod.sandboxes {
-                client.stop_pod_sandbox(&sandbox.id).await?;
-            }
-            for container in &pod.containers {
-                client.remove_container(&container.id).await?;
-            }
-            for sandbox in &pod.sandboxes {
-                client.remove_pod_sandbox(&sandbox.id).await?;
-            }
+    let ends = wanted.iter().map(|row| async move {
+        end_in_runtime(client, args.grace_period, &PodUid::from(row.uid.as_str())).await?;
+        args.local.forget(&row.uid);
+        has_ended(row);
+        Ok(())
+    });
+    // Whatever happens to one of them, the others are ended.
+    join_all(ends).await.into_iter().collect()
+}
+
+async fn end_in_runtime(
+    client: &RuntimeClient,
+    asked: Option<u64>,
+    uid: &PodUid,
+) -> Result<(), rubelet_cri::Error> {
+    let listed = client.list_pods(&ListFilter::Pod(uid)).await?;
+    for pod in listed.pods {
+        let running = pod.containers.iter().filter(|one| one.state == ContainerState::Running);
+        let ended = join_all(running.map(|container| async move {
+            let grace = match asked {
+                Some(asked) => asked,
+                None => granted(client, &container.id).await?.unwrap_or(GRACE),
+            };
+            client.stop_container(&container.id, Duration::from_secs(grace)).await
+        }));
+        ended.await.into_iter().collect::<Result<(), _>>()?;
+        for sandbox in &pod.sandboxes {
+            client.stop_pod_sandbox(&sandbox.id).await?;
+        }
+        for container in &pod.containers {
+            client.remove_container(&container.id).await?;
+        }
+        for sandbox in &pod.sandboxes {
+            client.remove_pod_sandbox(&sandbox.id).await?;
         }
     }
     Ok(())
+}
+
+/// What its pod grants a container, in seconds: it is written on every container.
+async fn granted(client: &RuntimeClient, id: &ContainerId) -> Result<Option<u64>, rubelet_cri::Error> {
+    let answer = client.describe_container(id, false).await?;
+    let written = answer.status.and_then(|status| status.annotations.get(GRACE_ANNOTATION).cloned());
+    Ok(written.and_then(|seconds| seconds.parse().ok()))
+}
+
+fn has_ended(row: &Row) {
+    super::show(&format!("{}/{} has ended\n", row.namespace, row.name));
 }
