@@ -43,7 +43,7 @@ async fn text(args: &Args) -> Result<String, NotChosen> {
     let pods = Pods::of(&local).await?;
     let rows = pods.rows();
     let name = args.pod.clone().in_namespace(args.namespace.as_deref());
-    let row = name.find(&rows, &super::node_name())?;
+    let row = name.find(&rows, &local.node_name())?;
     let text = match &pods {
         Pods::Told(told) => pod_of(told, row).map(|info| match args.output {
             Some(format) => output::text(format, &info.pod),

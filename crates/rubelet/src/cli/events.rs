@@ -87,7 +87,7 @@ async fn events(args: &Args) -> Result<Option<Vec<Event>>, NotChosen> {
         Some(name) => {
             let name = name.clone().in_namespace(args.namespace.as_deref());
             let rows = pods.rows();
-            pod_of(told, name.find(&rows, &super::node_name())?).into_iter().collect()
+            pod_of(told, name.find(&rows, &local.node_name())?).into_iter().collect()
         }
         None => {
             let is_wanted =

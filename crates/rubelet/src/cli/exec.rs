@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
 async fn exec(args: &Args) -> Result<i32, ExecError> {
     let local = args.local.reach().await?;
     let rows = Pods::of(&local).await?.rows();
-    let uid = PodUid::from(args.pod.find(&rows, &super::node_name())?.uid.as_str());
+    let uid = PodUid::from(args.pod.find(&rows, &local.node_name())?.uid.as_str());
     let client = match &local {
         Local::Runtime(lone) => lone.client.clone(),
         Local::Agent(agent) => {

@@ -94,14 +94,14 @@ pub(super) fn run(args: &Args) -> ExitCode {
 /// The folder of a pod's logs, and its containers, the default one first.
 async fn find(args: &Args) -> Result<(PathBuf, Vec<String>), LogsError> {
     let Some(agent) = args.local.agent().await? else {
-        return newest_pod_folder(&args.pod_logs_dir, &args.pod, &super::node_name()).ok_or_else(|| {
+        return newest_pod_folder(&args.pod_logs_dir, &args.pod, &crate::run::node_name()).ok_or_else(|| {
             LogsError::NoPod { pod: args.pod.to_string(), folder: args.pod_logs_dir.clone() }
         });
     };
     let told = agent.pods().await.map_err(Unreachable::Agent)?;
     let pods = Pods::Told(told.clone());
     let rows = pods.rows();
-    let row = args.pod.find(&rows, &super::node_name())?;
+    let row = args.pod.find(&rows, &agent.about.node_name)?;
     let folder = agent.about.pod_logs.join(format!("{}_{}_{}", row.namespace, row.name, row.uid));
     let names = pod_of(&told, row).map(|info| container_names(&info.pod)).unwrap_or_default();
     Ok((folder, names))

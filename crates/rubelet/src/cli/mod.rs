@@ -100,11 +100,6 @@ fn on_one_thread(work: impl Future<Output = ExitCode>) -> ExitCode {
     }
 }
 
-/// What this machine calls itself as a node, unless somebody said otherwise.
-fn node_name() -> String {
-    crate::run::node_name()
-}
-
 /// Shows a text, if anybody reads it.
 fn show(text: &str) {
     let _ = write!(anstream::stdout(), "{text}");

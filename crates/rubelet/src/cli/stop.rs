@@ -57,7 +57,7 @@ async fn stop(args: &Args) -> Result<usize, NotChosen> {
     let local = args.local.reach().await?;
     let rows = Pods::of(&local).await?.rows();
     let wanted: Vec<&Row> = match &args.pod {
-        Some(name) => vec![name.find(&rows, &super::node_name())?],
+        Some(name) => vec![name.find(&rows, &local.node_name())?],
         None => match &local {
             // What others made in a shared runtime is not ours to end.
             Local::Runtime(_) => rows.iter().filter(|row| args.local.made(&row.uid)).collect(),

@@ -36,6 +36,8 @@ pub(crate) struct About {
     pub(crate) runtime_endpoint: String,
     pub(crate) runtime: String,
     pub(crate) pod_logs: PathBuf,
+    /// What the names of pods end in.
+    pub(crate) node_name: String,
 }
 
 /// What is asked about.

@@ -37,6 +37,16 @@ pub(crate) struct LoneRuntime {
     _embedded: Option<Embedded>,
 }
 
+impl Local {
+    /// What the names of pods end in here.
+    pub(crate) fn node_name(&self) -> String {
+        match self {
+            Self::Agent(agent) => agent.about.node_name.clone(),
+            Self::Runtime(_) => crate::run::node_name(),
+        }
+    }
+}
+
 /// Nobody answers.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreachable {

@@ -14,7 +14,7 @@ use rubelet_agent::pod::{Growth, HostDns, NodeDns, PodNetwork};
 use rubelet_agent::runtime::CriRuntime;
 use rubelet_agent::settings::Settings;
 use rubelet_agent::source::{Feed, FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId};
-use rubelet_agent::sync_loop::{Agent, AgentHandle, AgentParts};
+use rubelet_agent::sync_loop::{Agent, AgentParts};
 use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -86,6 +86,12 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         pleg.record(Some(Recorder::to_folder(folder, *size, &runtime.name)?));
     }
 
+    let about = About {
+        runtime_endpoint: runtime.endpoint.to_string(),
+        runtime: runtime.name.clone(),
+        pod_logs: plan.pod_logs.clone(),
+        node_name: node_name.clone(),
+    };
     let settings = settings(&plan, node_name, &runtime);
     let inbox = Inbox::default();
     let (feed, updates) = Feed::new(inbox.clone());
@@ -99,7 +105,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         metrics: agent_metrics,
         groups: groups::open(&plan.node.groups, &runtime.client()).await,
     });
-    let server = serve(&plan, &runtime, &handle, &pleg.handle(), registry)?;
+    let server = serve(&plan, State::new(handle.clone(), pleg.handle(), registry, about))?;
 
     let mut tasks = JoinSet::new();
     let collecting = Arc::new(CriRuntime::new(runtime.client()));
@@ -218,19 +224,7 @@ fn dns(plan: &Plan) -> NodeDns {
     }
 }
 
-fn serve(
-    plan: &Plan,
-    runtime: &Connected,
-    agent: &AgentHandle,
-    pleg: &pleg::Handle,
-    registry: Registry,
-) -> Result<Server, RunError> {
-    let about = About {
-        runtime_endpoint: runtime.endpoint.to_string(),
-        runtime: runtime.name.clone(),
-        pod_logs: plan.pod_logs.clone(),
-    };
-    let state = State::new(agent.clone(), pleg.clone(), registry, about);
+fn serve(plan: &Plan, state: State) -> Result<Server, RunError> {
     let socket = plan
         .place
         .agent_socket()

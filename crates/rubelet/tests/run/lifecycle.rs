@@ -92,8 +92,10 @@ fn pods_are_looked_at_and_ended_with_and_without_an_agent() {
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "hello\n", "oops\n"));
     let (code, out, _) = text(&node.ask(&["exec", &name, "--", "sh", "-c", "echo inside; exit 7"]));
     assert_eq!((code, out.as_str()), (Some(7), "inside\n"));
-    let (code, out, _) = text(&node.ask(&["describe", &name]));
-    assert!(code == Some(0) && out.contains("Container started"), "{out}");
+    for name in [name.as_str(), "web"] {
+        let (code, out, err) = text(&node.ask(&["describe", name]));
+        assert!(code == Some(0) && out.contains("Container started"), "{name}: {out}{err}");
+    }
     let (code, _, err) = text(&node.ask(&["describe", "nobody"]));
     assert!(code == Some(2) && err.contains("there is no pod nobody"), "{err}");
 
