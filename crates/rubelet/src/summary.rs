@@ -25,7 +25,13 @@ impl Summary {
         let init = status.init_container_statuses.as_deref().unwrap_or_default();
         let regular = status.container_statuses.as_deref().unwrap_or_default();
         let spec = pod.spec.as_ref();
-        let containers = spec.map_or(0, |spec| spec.containers.len());
+        let sidecars = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default().iter();
+        let sidecars: Vec<&str> = sidecars
+            .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+            .map(|container| container.name.as_str())
+            .collect();
+        // Sidecars count as containers.
+        let stay = init.iter().filter(|container| sidecars.contains(&container.name.as_str())).chain(regular);
         let phase = text(&status.phase);
         let is_over = matches!(phase.as_str(), "Succeeded" | "Failed");
         let trouble = init.iter().chain(regular).find_map(trouble);
@@ -38,8 +44,8 @@ impl Summary {
         Self {
             name: format!("{}/{}", text(&metadata.namespace), text(&metadata.name)),
             status: word,
-            ready: regular.iter().filter(|container| container.ready).count(),
-            containers,
+            ready: stay.filter(|container| container.ready).count(),
+            containers: spec.map_or(0, |spec| spec.containers.len()) + sidecars.len(),
             restarts: init.iter().chain(regular).map(|container| i64::from(container.restart_count)).sum(),
             detail: detail.or_else(|| last_end(regular)),
         }
@@ -125,5 +131,28 @@ mod tests {
             let now = jiff::Timestamp::from_second(1_000_000_000 + seconds).unwrap();
             assert_eq!(span(start, now), wanted, "{seconds}");
         }
+    }
+
+    #[test]
+    fn sidecars_count_as_containers_and_other_init_containers_do_not() {
+        let pod: Pod = serde_json::from_value(serde_json::json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {
+                "initContainers": [{"name": "prepare"}, {"name": "proxy", "restartPolicy": "Always"}],
+                "containers": [{"name": "main"}],
+            },
+            "status": {
+                "phase": "Running",
+                "initContainerStatuses": [status("prepare", true), status("proxy", true)],
+                "containerStatuses": [status("main", false)],
+            },
+        }))
+        .unwrap();
+        let summary = Summary::of(&pod, pod.status.as_ref().unwrap(), "syncing");
+        assert_eq!((summary.ready, summary.containers), (1, 2));
+    }
+
+    fn status(name: &str, ready: bool) -> serde_json::Value {
+        serde_json::json!({"name": name, "ready": ready, "restartCount": 0, "image": "i", "imageID": "i"})
     }
 }

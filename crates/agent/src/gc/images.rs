@@ -62,7 +62,10 @@ impl<S: ImageStore> ImageCollector<S> {
             self.store.remove_image(id).await?;
         }
         if missing > 0 {
-            tracing::warn!(missing, "the disk of the images is full, and there is nothing left to remove");
+            let mib = missing >> 20;
+            tracing::warn!(
+                "the disk of the images is too full by {mib} MiB, and there is no unused image left to remove"
+            );
         }
         Ok(())
     }
