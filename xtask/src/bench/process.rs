@@ -71,9 +71,20 @@ pub(super) fn whole_cpu(pid: u32) -> anyhow::Result<Duration> {
 
 /// Memory that a process has resident now, shared pages included, in KiB.
 pub(super) fn rss_kib(pid: u32) -> anyhow::Result<u64> {
+    memory_kib(pid, "VmRSS")
+}
+
+/// Of that, what only this process has: no other process can share it, and the kernel cannot read it again from a file.
+pub(super) fn anonymous_kib(pid: u32) -> anyhow::Result<u64> {
+    memory_kib(pid, "RssAnon")
+}
+
+fn memory_kib(pid: u32, field: &str) -> anyhow::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    Ok(line.trim().trim_end_matches("kB").trim().parse()?)
+    let value = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.trim().strip_suffix("kB"));
+    Ok(value.with_context(|| format!("no {field}"))?.trim().parse()?)
 }
 
 #[cfg(test)]
@@ -83,7 +94,7 @@ mod tests {
     #[test]
     fn a_process_that_runs_has_memory_and_cpu_time() {
         let own = std::process::id();
-        assert!(rss_kib(own).unwrap() > 0);
+        assert!((1..rss_kib(own).unwrap()).contains(&anonymous_kib(own).unwrap()));
         let used = usage(own).unwrap();
         assert!(!used.since(&Usage::default()).cpu.is_zero());
         assert_eq!(used.since(&used), Spent::default());

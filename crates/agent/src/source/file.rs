@@ -17,6 +17,9 @@ use crate::manifest::Problem;
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
+/// When good texts are put on disk after a look: not while more files may be on their way.
+const KEPT_AFTER: Duration = Duration::from_millis(100);
+
 /// A file, or a folder of files.
 #[derive(Clone, Debug)]
 pub struct FileSource {
@@ -62,7 +65,7 @@ impl Source for FileSource {
         let mut files = Files::new(self.path.clone(), self.node_name.clone(), kept);
         let mut watch = Watching::new(self.path.clone(), hints.clone(), self.poll_period);
         let mut due = hints.take(Instant::now());
-        loop {
+        'looks: loop {
             // Watch before looking: what changes after the look is then heard.
             watch.ensure(due.watch_ended);
             let outcome;
@@ -77,11 +80,6 @@ impl Source for FileSource {
                     if let Some(after) = again {
                         hints.look_again(Instant::now() + after);
                     }
-                    files = off_thread(move || {
-                        files.keep();
-                        files
-                    })
-                    .await;
                 }
                 Err(CannotList(issue)) => {
                     let mut problems = files.problems();
@@ -89,10 +87,24 @@ impl Source for FileSource {
                     sets.cannot_tell(problems);
                 }
             }
-            due = tokio::select! {
-                due = hints.due() => due,
-                () = tokio::time::sleep(watch.patience()) => hints.take(Instant::now()),
-            };
+            let (keep_at, look_at) = (Instant::now() + KEPT_AFTER, Instant::now() + watch.patience());
+            loop {
+                due = tokio::select! {
+                    biased;
+                    due = hints.due() => due,
+                    () = tokio::time::sleep_until(look_at) => hints.take(Instant::now()),
+                    // One at a time: a disk may take long, and no pod should wait for more than one of them.
+                    () = tokio::time::sleep_until(keep_at), if files.has_unkept() => {
+                        files = off_thread(move || {
+                            files.keep_one();
+                            files
+                        })
+                        .await;
+                        continue;
+                    }
+                };
+                continue 'looks;
+            }
         }
     }
 }

@@ -84,16 +84,23 @@ impl Files {
         let known = self.files.len();
         let missing = self.drop_missing(&present, now);
         if is_first || self.files.len() < known {
-            let places: Vec<String> =
+            let places: BTreeSet<String> =
                 present.iter().chain(self.files.keys()).map(|path| place(path)).collect();
+            self.unkept.retain(|place, _| places.contains(place));
             self.kept.iter().for_each(|kept| kept.forget_all_but(places.iter().map(String::as_str)));
         }
         Ok(again.into_iter().chain(missing).min())
     }
 
-    /// Keeps the good texts of the last scans. Not part of a scan: no pod should wait for the disk to have written them.
-    pub(super) fn keep(&mut self) {
-        for (place, text) in std::mem::take(&mut self.unkept) {
+    /// Whether there are good texts that are not on disk yet.
+    pub(super) fn has_unkept(&self) -> bool {
+        !self.unkept.is_empty()
+    }
+
+    /// Keeps one of the good texts of the last scans. Not part of a scan: no pod should wait for the disk to have written
+    /// them.
+    pub(super) fn keep_one(&mut self) {
+        if let Some((place, text)) = self.unkept.pop_first() {
             self.kept.iter().for_each(|kept| kept.keep(&place, &text));
         }
     }

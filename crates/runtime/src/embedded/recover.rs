@@ -1,5 +1,7 @@
 //! After a restart: what is on disk, what the shims say, and nothing half-made.
 
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,8 +47,9 @@ fn judge(end: Option<Exit>, was_started: bool, shim_lives: bool) -> Verdict {
 impl Runtime {
     /// Brings everything back into memory. To be done before the first call is served.
     pub(crate) async fn recover(self: &Arc<Self>) -> Result<()> {
+        let mounted = mount_points();
         for id in store::entries(&self.layout.sandboxes())?.into_iter().filter(|name| id::is_id(name)) {
-            if let Err(error) = self.recover_sandbox(&id).await {
+            if let Err(error) = self.recover_sandbox(&id, &mounted).await {
                 tracing::error!(sandbox = id, %error, "cannot recover a sandbox");
             }
         }
@@ -69,7 +72,7 @@ impl Runtime {
         Ok(())
     }
 
-    async fn recover_sandbox(self: &Arc<Self>, id: &str) -> Result<()> {
+    async fn recover_sandbox(self: &Arc<Self>, id: &str, mounted: &HashSet<PathBuf>) -> Result<()> {
         let folder = self.layout.sandbox(id);
         let record =
             store::read_json::<SandboxRecord>(&folder.join(store::RECORD_SANDBOX)).unwrap_or_default();
@@ -83,23 +86,18 @@ impl Runtime {
         self.registry.reserve(&sandbox.name(), id)?;
         self.registry.add_sandbox(Arc::clone(&sandbox));
         // After a reboot the mounts that held its namespaces are gone, and with them the sandbox.
-        if !self.namespaces_are_held(&sandbox) {
+        if !self.namespaces_are_held(&sandbox, mounted) {
             self.mark_not_ready(&sandbox).await?;
         }
         self.watch_pause(&sandbox);
         Ok(())
     }
 
-    fn namespaces_are_held(&self, sandbox: &Sandbox) -> bool {
+    fn namespaces_are_held(&self, sandbox: &Sandbox, mounted: &HashSet<PathBuf>) -> bool {
         let held = sandbox.record.read().held;
         let ns = self.layout.sandbox(&sandbox.id).join(super::namespaces::NS);
-        let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let mounts = super::mountinfo::parse(&text);
         let kinds = [(held.network, "net"), (held.ipc, "ipc"), (held.uts, "uts")];
-        kinds
-            .iter()
-            .filter(|kind| kind.0)
-            .all(|kind| mounts.iter().any(|mount| mount.point == ns.join(kind.1)))
+        kinds.iter().filter(|kind| kind.0).all(|kind| mounted.contains(&ns.join(kind.1)))
     }
 
     async fn recover_container(self: &Arc<Self>, id: &str, asked: &mut JoinSet<()>) -> Result<()> {
@@ -179,6 +177,12 @@ impl Runtime {
             }
         }
     }
+}
+
+/// Where something is mounted. The table is as long as the node has pods: it is read once for all of them.
+fn mount_points() -> HashSet<PathBuf> {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    super::mountinfo::parse(&text).into_iter().map(|mount| mount.point).collect()
 }
 
 #[cfg(test)]

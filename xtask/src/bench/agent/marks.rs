@@ -123,7 +123,12 @@ pub(super) fn kill(pid: Pid) -> anyhow::Result<()> {
 }
 
 /// Looks until there is something to see.
-pub(super) async fn until<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub(super) async fn until<T>(look: impl FnMut() -> Option<T>) -> Option<T> {
+    until_every(BETWEEN_LOOKS, look).await
+}
+
+/// Looks so often until there is something to see.
+pub(super) async fn until_every<T>(pause: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         if let Some(seen) = look() {
@@ -132,6 +137,6 @@ pub(super) async fn until<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
         if tokio::time::Instant::now() > deadline {
             return None;
         }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+        tokio::time::sleep(pause).await;
     }
 }

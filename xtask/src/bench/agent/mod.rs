@@ -15,7 +15,7 @@ use rubelet_testbed::{Containerd, Embedded, Flavor};
 use self::bare::Bare;
 use self::ours::Ours;
 use self::table::Row;
-use super::process::{rss_kib, usage, whole_cpu};
+use super::process::{anonymous_kib, rss_kib, usage, whole_cpu};
 use super::sample::{cpu_time, quantile};
 use super::subject::{self, Subject};
 use super::verdict::{Verdict, conclude};
@@ -235,6 +235,13 @@ impl Setup<'_> {
             bare: None,
             ours: rss_kib(agent)? as f64 / 1024.0,
             target: self.targets.rss,
+        });
+        rows.push(Row {
+            what: "idle: of that its own, not pages of files",
+            unit: "MiB",
+            bare: None,
+            ours: anonymous_kib(agent)? as f64 / 1024.0,
+            target: None,
         });
         Ok(rows)
     }

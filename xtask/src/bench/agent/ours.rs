@@ -11,7 +11,10 @@ use rubelet_testbed::{BUSYBOX, image_archive};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::marks::{Marks, Moment, kill, until};
+use super::marks::{Marks, Moment, kill, until, until_every};
+
+/// How often the agent is asked for all its pods: seldom, since its CPU time is measured, and that costs some.
+const BETWEEN_LISTS: Duration = Duration::from_millis(100);
 
 /// An agent and its folder. Dropping it ends its pods, too.
 pub(super) struct Ours {
@@ -127,7 +130,7 @@ impl Ours {
 
     /// Waits until the agent knows just so many pods, and all of them run.
     pub(super) async fn settled(&self, pods: usize) -> anyhow::Result<Vec<Value>> {
-        let settled = until(|| {
+        let settled = until_every(BETWEEN_LISTS, || {
             let list: Value = serde_json::from_str(&self.get("/pods")?).ok()?;
             let pods_now = list["items"].as_array()?.clone();
             let all_run = pods_now.iter().all(|pod| pod["status"]["phase"] == "Running");

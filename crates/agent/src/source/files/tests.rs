@@ -60,7 +60,9 @@ fn settle(files: &mut Files) {
     while let Some(after) = files.scan(&Due::default(), now).expect("scanned") {
         now += after;
     }
-    files.keep();
+    while files.has_unkept() {
+        files.keep_one();
+    }
 }
 
 fn texts(texts: &[&str]) -> Vec<String> {
@@ -236,6 +238,21 @@ fn the_last_good_version_survives_a_restart() {
     let mut later = start();
     settle(&mut later);
     assert_eq!(later.set().pods, [], "a removed manifest is not remembered");
+}
+
+#[test]
+fn what_goes_before_it_was_kept_is_not_kept() {
+    let mut folder = Folder::new();
+    let kept = LastGood::new(&folder.folder.path().join("kept"), "manifests");
+    folder.files.kept = Some(kept.clone());
+    folder.put("a.yaml", &pod("a", "1"));
+    folder.put("b.yaml", &pod("b", "1"));
+    folder.files.scan(&Due::default(), Instant::now()).expect("scanned");
+    assert!(folder.files.has_unkept());
+    fs::remove_file(folder.path("a.yaml")).expect("removed");
+    settle(&mut folder.files);
+    let recalled = ["a.yaml", "b.yaml"].map(|name| kept.recall(&place(&folder.path(name))).is_some());
+    assert_eq!(recalled, [false, true]);
 }
 
 #[test]
