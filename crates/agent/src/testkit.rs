@@ -38,6 +38,7 @@ struct World {
     /// How commands end, and how long they take: exit code, output, time.
     exec_answers: BTreeMap<String, (i32, String, Duration)>,
     execs: Vec<(String, String)>,
+    memory_used: Option<u64>,
 }
 
 impl World {
@@ -114,6 +115,11 @@ impl FakeRuntime {
     /// The commands that were begun since this was last asked, each with its container: `name-attempt`.
     pub(crate) fn take_execs(&self) -> Vec<(String, String)> {
         std::mem::take(&mut self.0.lock().execs)
+    }
+
+    /// Every container uses so much memory from now on.
+    pub(crate) fn uses_memory(&self, bytes: u64) {
+        self.0.lock().memory_used = Some(bytes);
     }
 
     /// A call never comes back from now on.
@@ -406,6 +412,25 @@ impl Runtime for FakeRuntime {
         world.hold("a running container is removed", status.state != ContainerState::Running);
         world.containers.remove(id);
         Ok(())
+    }
+
+    async fn resize_container(
+        &self,
+        id: &ContainerId,
+        resources: v1::LinuxContainerResources,
+    ) -> Result<(), CallError> {
+        let name =
+            self.0.lock().containers.get(id).map(|(_, status)| status.name.to_string()).unwrap_or_default();
+        let v1::LinuxContainerResources { cpu_quota, cpu_shares, memory_limit_in_bytes, .. } = resources;
+        let words = match cpu_shares {
+            0 => format!("resize {name}: memory {memory_limit_in_bytes}"),
+            shares => format!("resize {name}: cpu {shares} shares, quota {cpu_quota}"),
+        };
+        self.call("resize_container", words).await
+    }
+
+    async fn memory_used(&self, _: &ContainerId) -> Result<Option<u64>, CallError> {
+        Ok(self.0.lock().memory_used)
     }
 
     async fn exec(

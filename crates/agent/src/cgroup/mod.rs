@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use rubelet_model::PodUid;
 
-use crate::pod::{Machine, QosClass, pod_amounts, pod_ref, qos_class, requests, shares};
+use crate::pod::{Machine, PodAmounts, QosClass, pod_amounts, pod_ref, qos_class, requests, shares};
 use hierarchy::Hierarchies;
 use values::{Limits, Values};
 
@@ -113,6 +113,11 @@ impl PodGroups {
 
     /// Makes the group of a pod, and sets what it may use. Blocks.
     pub(crate) fn ensure(&self, pod: &Pod, machine: &Machine) -> Result<(), GroupError> {
+        self.set(pod, &pod_amounts(pod, machine), machine)
+    }
+
+    /// Sets what the group of a pod may use, and makes it if it is not there. Blocks.
+    pub(crate) fn set(&self, pod: &Pod, amounts: &PodAmounts, machine: &Machine) -> Result<(), GroupError> {
         let group = self.group(pod);
         let Some(hierarchies) = &self.hierarchies else {
             return if limits_itself(pod) {
@@ -122,7 +127,6 @@ impl PodGroups {
                 Ok(())
             };
         };
-        let amounts = pod_amounts(pod, machine);
         let values = Values {
             cpu_shares: amounts.cpu_shares,
             limits: Some(Limits {

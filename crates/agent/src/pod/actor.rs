@@ -17,6 +17,7 @@ use pleg::{CacheReader, Stamp};
 use rubelet_model::{PodStatus, PodUid, SandboxState};
 
 use super::act::{Killer, Memory, Outcome, Remains, Tools, Unbroken, Work, may_run};
+use super::config::pod_amounts;
 use super::journal::Journal;
 use super::last_words::LastWords;
 use super::lifecycle::{Ending, Lifecycle};
@@ -194,11 +195,14 @@ impl<R: Runtime + ImageStore> Actor<R> {
             Ok(status) => status,
             Err(next) => return next,
         };
+        let amounts = pod_amounts(pod, &self.tools.settings.machine);
         let inputs = plan::Inputs {
             pod,
             status: &status,
             verdicts: &self.verdicts,
             network: self.tools.settings.network,
+            grants: &self.memory.grants,
+            amounts: &amounts,
         };
         let plan = plan(inputs);
         let lacks_sandbox = matches!(plan, Plan::Recreate { .. });
@@ -214,8 +218,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
         let remains = Remains::of(&status, self.tools.settings.dead_instances);
         let is_held = self.hold_until.is_some_and(|until| now < until);
-        let is_nothing =
-            matches!(&plan, Plan::Adjust { kills, starts, .. } if kills.is_empty() && starts.is_empty());
+        let is_nothing = plan.is_nothing();
+        let is_resized = matches!(&plan, Plan::Adjust { resize: Some(_), .. });
         if (is_nothing && remains.is_empty() && !self.refresh_volumes) || is_held {
             let held = self.hold_until.filter(|_| is_held);
             return Next::Idle(Some(held.unwrap_or_else(|| self.next_look(pod, now))));
@@ -225,6 +229,10 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let Some(outcome) = outcome else { return Next::Again };
         self.hold_until = outcome.hold_until;
         self.publish(&status, lacks_sandbox, false);
+        if outcome.acted && is_resized {
+            // What containers use shows in no list: nobody would notice.
+            self.pleg.reinspect(&self.uid);
+        }
         if outcome.acted {
             return Next::Again;
         }

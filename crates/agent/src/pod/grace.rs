@@ -18,6 +18,8 @@ pub(crate) enum KillReason {
     Unknown,
     /// Its definition changed.
     Changed,
+    /// It wants to be started anew for other resources.
+    Resized,
     /// It is not in the pod's spec, or an older one of its name still runs.
     Stray,
     /// The whole pod ends.

@@ -1,6 +1,9 @@
 //! Pods and statuses for tables, in few words.
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rubelet_model::{
     ContainerState, ContainerStatus, PodRef, PodStatus, SandboxState, SandboxStatus, UnixNanos,
 };
@@ -11,6 +14,14 @@ pub(crate) const IMAGE: &str = "image:1";
 
 pub(crate) fn container(name: &str) -> Container {
     Container { name: name.to_owned(), image: Some(IMAGE.to_owned()), ..Container::default() }
+}
+
+/// So much of each, both asked for and at most.
+pub(crate) fn resources(cpu: &str, memory: &str) -> ResourceRequirements {
+    let amounts: BTreeMap<String, Quantity> = [("cpu", cpu), ("memory", memory)]
+        .map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())))
+        .into();
+    ResourceRequirements { requests: Some(amounts.clone()), limits: Some(amounts), claims: None }
 }
 
 /// A pod on the host's network. Init containers whose names end in `*` are sidecars (the star is not part of the name).

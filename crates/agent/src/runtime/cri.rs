@@ -61,6 +61,26 @@ impl Runtime for CriRuntime {
         gone_is_fine(self.client.remove_container(id).await)
     }
 
+    async fn resize_container(
+        &self,
+        id: &ContainerId,
+        resources: v1::LinuxContainerResources,
+    ) -> Result<(), CallError> {
+        let request = v1::UpdateContainerResourcesRequest {
+            container_id: id.to_string(),
+            linux: Some(resources),
+            ..v1::UpdateContainerResourcesRequest::default()
+        };
+        Ok(self.client.update_container_resources(request).await?)
+    }
+
+    async fn memory_used(&self, id: &ContainerId) -> Result<Option<u64>, CallError> {
+        let memory = self.client.container_stats(id).await?.memory;
+        // What the kernel can drop when it must is not in the way.
+        let used = memory.and_then(|memory| memory.working_set_bytes.or(memory.usage_bytes));
+        Ok(used.map(|used| used.value))
+    }
+
     async fn exec(
         &self,
         id: &ContainerId,

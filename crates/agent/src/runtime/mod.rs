@@ -55,6 +55,16 @@ pub trait Runtime: Send + Sync + 'static {
     /// Removes a container.
     fn remove_container(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;
 
+    /// Changes what a container that runs may use. What is zero stays as it is.
+    fn resize_container(
+        &self,
+        id: &ContainerId,
+        resources: v1::LinuxContainerResources,
+    ) -> impl Future<Output = Result<(), CallError>> + Send;
+
+    /// How much memory a container uses, in bytes, if the runtime tells.
+    fn memory_used(&self, id: &ContainerId) -> impl Future<Output = Result<Option<u64>, CallError>> + Send;
+
     /// Runs a command in a container, for as long as it takes, or until the runtime kills it after `timeout`: then the
     /// failure is [`CallFailure::Timeout`].
     fn exec(

@@ -187,8 +187,13 @@ fn seen(
         last_state: of_previous.or_else(of_before),
         started: Some(started),
         ready,
-        // Nothing is resized here: what is granted is what was asked for.
-        resources: container.resources.clone().filter(|_| is_running),
+        // Until a change is made, what it has is not what it was allotted.
+        resources: inputs
+            .grants
+            .of(newest)
+            .cloned()
+            .or_else(|| container.resources.clone())
+            .filter(|_| is_running),
         allocated_resources: container
             .resources
             .as_ref()

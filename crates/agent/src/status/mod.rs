@@ -26,7 +26,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_model::{ContainerId, PodStatus, UnixNanos};
 
 use crate::manifest::annotation::is_static;
-use crate::pod::qos_class;
+use crate::pod::{Grants, qos_class};
 use crate::probe::Verdicts;
 
 pub(crate) use ends::new_ends;
@@ -51,6 +51,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) before: Option<&'a ApiStatus>,
     /// What keeps which container from running.
     pub(crate) troubles: &'a BTreeMap<Arc<str>, Trouble>,
+    /// What containers were given to use.
+    pub(crate) grants: &'a Grants,
     pub(crate) verdicts: &'a Verdicts,
     /// What ended containers have left to say.
     pub(crate) last_words: &'a BTreeMap<ContainerId, String>,

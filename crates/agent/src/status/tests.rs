@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, PodStatus as A
 use rubelet_model::SandboxState::Ready;
 
 use super::*;
+use crate::pod::Grants;
 use crate::pod::testkit::Is::{Created, Exited, Running, Unknown};
 use crate::pod::testkit::{self, Is, instance, pod};
 
@@ -44,6 +45,7 @@ impl Case {
             runtime: &self.runtime,
             before: self.before.as_ref(),
             troubles: &self.troubles,
+            grants: &Grants::default(),
             verdicts: &Verdicts::without_probes(),
             last_words: &BTreeMap::from([("c1-0".into(), "last words".to_owned())]),
             is_over: self.is_over,

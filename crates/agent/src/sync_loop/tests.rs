@@ -2,6 +2,7 @@
 
 mod images;
 mod probes;
+mod resize;
 mod survival;
 
 use std::path::Path;
@@ -533,6 +534,7 @@ async fn a_pod_without_room_costs_nothing_and_runs_as_soon_as_there_is_some() {
         refused.message.as_deref(),
         Some("Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: 1, capacity: 1")
     );
+    assert_eq!(refused.container_statuses, None, "nothing of it was ever made");
     assert_eq!(runtime.take_calls(), Vec::<String>::new());
     assert!(!folder.path().join("pods/uid-second").exists());
     assert_eq!(scene.handle.outlook().borrow().waiting_for_room, 1);

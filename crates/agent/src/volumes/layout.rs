@@ -113,6 +113,12 @@ impl PodDirectory {
         self.root.join("probes.json")
     }
 
+    /// `resources.json`: what it and its containers were given to use.
+    #[must_use]
+    pub fn resources(&self) -> PathBuf {
+        self.root.join("resources.json")
+    }
+
     /// `status.json`: what was last said of the pod.
     #[must_use]
     pub fn status(&self) -> PathBuf {

@@ -91,7 +91,7 @@ static CONTAINER: Type = Type {
         ("name", OK),
         ("ports", Parts(&PORT, "with a host port that another pod has, the pod is not admitted")),
         ("readinessProbe", Parts(&PROBE, PROBE_NOTE)),
-        ("resizePolicy", Ignored("other resources make another pod, which replaces this one")),
+        ("resizePolicy", Parts(&RESIZE_POLICY, RESIZE_NOTE)),
         ("resources", Parts(&RESOURCES, "")),
         ("restartPolicy", OK),
         ("restartPolicyRules", Parts(&RESTART_RULE, "")),
@@ -321,6 +321,11 @@ static RESTART_RULE: Type = Type {
 
 static RESTART_EXIT_CODES: Type =
     Type { name: "ContainerRestartRuleOnExitCodes", fields: &[("operator", OK), ("values", OK)] };
+
+const RESIZE_NOTE: &str = "in a pod with `metadata.uid`; in others, other resources make another pod";
+
+static RESIZE_POLICY: Type =
+    Type { name: "ContainerResizePolicy", fields: &[("resourceName", OK), ("restartPolicy", OK)] };
 
 static CAPABILITIES: Type = Type { name: "Capabilities", fields: &[("add", OK), ("drop", OK)] };
 

@@ -9,6 +9,7 @@ use pleg::{Now, Stamp};
 use rubelet_model::{ContainerId, ContainerState, PodStatus};
 
 use crate::pod::backoff::{Backoffs, Growth};
+use crate::pod::grants::Grants;
 use crate::runtime::{CallError, CallFailure};
 use crate::status::Trouble;
 
@@ -39,6 +40,10 @@ pub(crate) struct Memory {
     pub(crate) pulling: Duration,
     /// What number the next instance of a container has, at least, if the runtime and the logs know no better.
     restarts: BTreeMap<String, u32>,
+    /// What the pod and its containers were given; on disk, too.
+    pub(crate) grants: Grants,
+    /// Until when a resize that failed is not tried again.
+    pub(super) resize_after: Option<Stamp>,
 }
 
 impl Memory {
@@ -56,12 +61,15 @@ impl Memory {
             looked: None,
             pulling: Duration::ZERO,
             restarts: BTreeMap::new(),
+            grants: Grants::default(),
+            resize_after: None,
         }
     }
 
     /// The pod was changed: what failed before may work now.
     pub(crate) fn forgive(&mut self) {
         self.holds.clear();
+        self.resize_after = None;
     }
 
     /// Notes which containers have ended since the last status.

@@ -8,6 +8,7 @@ mod hooks;
 mod image;
 mod kill;
 mod memory;
+mod resize;
 mod start;
 mod unbroken;
 
@@ -20,8 +21,11 @@ use pleg::{Clock, Stamp};
 use rubelet_cri::v1;
 use rubelet_model::{PodStatus, SandboxId};
 
-use super::config::{HostName, NameTooLong, SandboxParts, dns_of_pod, log_directory, sandbox_config};
+use super::config::{
+    HostName, NameTooLong, SandboxParts, dns_of_pod, log_directory, pod_amounts, qos_class, sandbox_config,
+};
 use super::grace::KillReason;
+use super::grants::PodGrant;
 use super::journal::Journal;
 use super::plan::{Place, Plan, Replacement, Start};
 use super::spec;
@@ -97,7 +101,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Plan::EndPod => self.end_pod(&mut outcome).await,
             Plan::Recreate { replacement, starts } => self.recreate(replacement, &starts, &mut outcome).await,
             Plan::RestartAll { cause, remove } => self.restart_all(&cause, &remove, &mut outcome).await,
-            Plan::Adjust { sandbox, attempt, kills, starts } => {
+            Plan::Adjust { sandbox, attempt, kills, starts, resize } => {
                 for kill in &kills {
                     let now = self.now();
                     if let Some(until) = self.memory.told_to_end(&kill.id, now) {
@@ -123,6 +127,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                     let home = Home { sandbox, config, ips, prepared };
                     self.start_all(&home, &starts, &mut outcome).await;
                 }
+                if let Some(resize) = &resize {
+                    self.resize(resize, &mut outcome).await;
+                }
             }
         }
         outcome
@@ -145,6 +152,10 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         if !self.has_group(outcome).await {
             return;
         }
+        self.memory.grants.pod = Some(PodGrant {
+            class: qos_class(self.pod).as_str().to_owned(),
+            amounts: pod_amounts(self.pod, &self.tools.settings.machine),
+        });
         let Some(prepared) = self.volumes(outcome).await else { return };
         let config = match self.sandbox_config(replacement.attempt) {
             Ok(config) => config,

@@ -98,6 +98,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 })
                 .map_err(|error| self.later("CreateContainerConfigError", &error.to_string()))?;
                 self.note_restart(container);
+                // Before it is made: one that was made and not noted would never be resized.
+                self.memory.grants.give(name, restart_count, container.resources.as_ref());
+                self.save_grants().await;
                 outcome.acted = true;
                 let (runtime, sandbox, of_sandbox) =
                     (self.tools.runtime.clone(), home.sandbox.clone(), home.config.clone());

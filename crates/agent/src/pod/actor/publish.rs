@@ -9,6 +9,7 @@ use rubelet_model::PodStatus;
 use super::Actor;
 use crate::board::{self, Draft, Stage};
 use crate::manifest::annotation;
+use crate::pod::grants::Grants;
 use crate::pod::lifecycle::Lifecycle;
 use crate::pod::spec;
 use crate::runtime::{ImageStore, Runtime};
@@ -22,6 +23,11 @@ impl<R: Runtime + ImageStore> Actor<R> {
             let (tools, uid) = (self.tools.clone(), self.uid.clone());
             let read = tokio::task::spawn_blocking(move || board::recall(&tools.settings.data, &uid));
             self.said = read.await.unwrap_or_default();
+        }
+        // A UID that cannot be a folder was refused with its manifest.
+        if let Ok(directory) = self.tools.settings.data.pod(self.uid.as_str()) {
+            let read = tokio::task::spawn_blocking(move || Grants::read(&directory.resources()));
+            self.memory.grants = read.await.unwrap_or_default();
         }
         let Some(said) = &self.said else { return };
         self.memory.remember_restarts(said);
@@ -42,6 +48,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 runtime,
                 before: said.as_ref(),
                 troubles: &self.memory.troubles,
+                grants: &self.memory.grants,
                 verdicts: &self.verdicts,
                 last_words: self.last_words.all(),
                 is_over,

@@ -1,11 +1,14 @@
 //! What a container may use, in the runtime's units.
 
+use std::cmp::max;
 use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use rubelet_cri::v1;
+use serde::{Deserialize, Serialize};
 
+use crate::pod::resize::Resource;
 use crate::pod::{demand, spec};
 use crate::resource::Quantity;
 
@@ -193,6 +196,39 @@ pub(super) fn of_container(
 }
 
 const NO_QUOTA: i64 = -1;
+const NO_LIMIT: i64 = -1;
+
+/// What the runtime is told of one resource of a container that runs. Nothing leaves things as they are, so a limit that is
+/// gone is said to be.
+pub(crate) fn resized(
+    pod: &Pod,
+    container: &Container,
+    resource: Resource,
+    had_limit: bool,
+    machine: &Machine,
+) -> v1::LinuxContainerResources {
+    let all = of_container(pod, container, machine);
+    let or_none = |limit: i64, none: i64| if limit == 0 && had_limit { none } else { limit };
+    match resource {
+        Resource::Memory => v1::LinuxContainerResources {
+            memory_limit_in_bytes: or_none(all.memory_limit_in_bytes, NO_LIMIT),
+            memory_swap_limit_in_bytes: match machine {
+                Machine { swap_accounting: true, unified_cgroups: false, .. } => {
+                    or_none(all.memory_swap_limit_in_bytes, NO_LIMIT)
+                }
+                _ => 0,
+            },
+            oom_score_adj: all.oom_score_adj,
+            ..v1::LinuxContainerResources::default()
+        },
+        Resource::Cpu => v1::LinuxContainerResources {
+            cpu_period: all.cpu_period,
+            cpu_quota: or_none(all.cpu_quota, NO_QUOTA),
+            cpu_shares: all.cpu_shares,
+            ..v1::LinuxContainerResources::default()
+        },
+    }
+}
 
 fn unified(machine: &Machine) -> HashMap<String, String> {
     let mut files = HashMap::new();
@@ -233,12 +269,24 @@ fn page_size(bytes: i64) -> String {
 }
 
 /// What a pod as a whole may use: the values of its control group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PodAmounts {
     pub(crate) cpu_shares: i64,
     /// Time of cpu in a period, in microseconds.
     pub(crate) cpu_quota: Option<i64>,
     pub(crate) memory: Option<i64>,
+}
+
+impl PodAmounts {
+    /// The larger of both, of each. No limit is the largest.
+    pub(crate) fn or_more(&self, other: &Self) -> Self {
+        let larger = |one: Option<i64>, other: Option<i64>| Some(max(one?, other?));
+        Self {
+            cpu_shares: max(self.cpu_shares, other.cpu_shares),
+            cpu_quota: larger(self.cpu_quota, other.cpu_quota),
+            memory: larger(self.memory, other.memory),
+        }
+    }
 }
 
 /// What a pod as a whole may use.

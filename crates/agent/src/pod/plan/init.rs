@@ -4,10 +4,14 @@
 //! pod is. Sidecars before it are kept alive; the others have had their turn.
 
 use k8s_openapi::api::core::v1::Container;
-use rubelet_model::{ContainerState, ContainerStatus};
+use rubelet_model::{ContainerId, ContainerState, ContainerStatus};
 
-use super::{Inputs, Kill, Place, Start, adoptable, changed_message, is_changed, kill, newest};
+use super::{
+    Inputs, Kill, Place, Start, adoptable, changed_message, is_changed, kill, newest, resize_message,
+    resize_need,
+};
 use crate::pod::grace::KillReason;
+use crate::pod::resize::Need;
 use crate::pod::restart;
 use crate::pod::spec::{self, RestartPolicy};
 use crate::probe::Verdict;
@@ -20,6 +24,8 @@ pub(super) struct Decision {
     pub(super) kills: Vec<Kill>,
     /// In the order of the spec.
     pub(super) starts: Vec<Start>,
+    /// Those that go on running, with other resources.
+    pub(super) resized: Vec<ContainerId>,
 }
 
 /// `None`: initialisation has failed for good, and the pod ends.
@@ -83,7 +89,7 @@ impl Walk<'_> {
         }
         match newest.state {
             ContainerState::Created => self.start(index, container),
-            ContainerState::Running => {}
+            ContainerState::Running => self.resize_in_place(container, newest),
             ContainerState::Exited if newest.exit_code != 0 || newest.is_oom_killed() => {
                 if !restart::should_start(self.inputs.pod, container, Some(newest)) {
                     return Step::Failed;
@@ -138,7 +144,19 @@ impl Walk<'_> {
         }
         if container.liveness_probe.is_some() && verdict.liveness == Some(Verdict::Failure) {
             let message = format!("Container {} failed liveness probe", container.name);
-            self.replace(index, container, kill(running, KillReason::LivenessProbe, message));
+            return self.replace(index, container, kill(running, KillReason::LivenessProbe, message));
+        }
+        if resize_need(self.inputs, container, running) == Need::Restart {
+            let message = resize_message(container);
+            return self.replace(index, container, kill(running, KillReason::Resized, message));
+        }
+        self.resize_in_place(container, running);
+    }
+
+    /// One that runs once is never started anew for other resources: it might have done half its work.
+    fn resize_in_place(&mut self, container: &Container, running: &ContainerStatus) {
+        if resize_need(self.inputs, container, running) != Need::Nothing {
+            self.decision.resized.push(running.id.clone());
         }
     }
 

@@ -13,8 +13,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus, SandboxId};
 
+use super::config::PodAmounts;
 use super::grace::KillReason;
+use super::grants::Grants;
 use super::hash::container_hash;
+use super::resize::{self, Need};
 use super::restart::{self, RuleAction};
 use super::spec::{self, RestartPolicy};
 use crate::probe::{Verdict, Verdicts};
@@ -37,6 +40,10 @@ pub(crate) struct Inputs<'a> {
     pub(crate) status: &'a PodStatus,
     pub(crate) verdicts: &'a Verdicts,
     pub(crate) network: PodNetwork,
+    /// What it and its containers were given to use.
+    pub(crate) grants: &'a Grants,
+    /// What it may use as a whole, by its manifest.
+    pub(crate) amounts: &'a PodAmounts,
 }
 
 /// What to do about a pod.
@@ -48,8 +55,24 @@ pub(crate) enum Plan {
     Recreate { replacement: Replacement, starts: Vec<Start> },
     /// A container ended in a way that calls for a fresh start of all: remove these, in this order.
     RestartAll { cause: Arc<str>, remove: Vec<ContainerId> },
-    /// Its sandbox is fine: end these containers, then start those. Both may be empty.
-    Adjust { sandbox: SandboxId, attempt: u32, kills: Vec<Kill>, starts: Vec<Start> },
+    /// Its sandbox is fine: end these containers, then start those; then change what others may use. All may be empty.
+    Adjust { sandbox: SandboxId, attempt: u32, kills: Vec<Kill>, starts: Vec<Start>, resize: Option<Resize> },
+}
+
+impl Plan {
+    /// Whether everything is as it should be.
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Adjust { kills, starts, resize: None, .. } if kills.is_empty() && starts.is_empty())
+    }
+}
+
+/// What the pod and its containers may use is not what the manifest says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Resize {
+    /// Of the pod as a whole, and of these containers, which go on running.
+    InPlace(Vec<ContainerId>),
+    /// It would take the pod to another class: it stays as it is.
+    ChangesClass,
 }
 
 /// A container to end.
@@ -187,7 +210,8 @@ fn recreate(Inputs { pod, status, .. }: Inputs<'_>, replacement: Replacement) ->
 
 fn adjust(inputs: Inputs<'_>, sandbox: SandboxId, attempt: u32) -> Plan {
     let Inputs { pod, status, .. } = inputs;
-    let Some(init::Decision { is_initialised, mut kills, mut starts }) = init::decide(inputs) else {
+    let Some(init::Decision { is_initialised, mut kills, mut starts, mut resized }) = init::decide(inputs)
+    else {
         return Plan::EndPod;
     };
     if is_initialised {
@@ -196,6 +220,10 @@ fn adjust(inputs: Inputs<'_>, sandbox: SandboxId, attempt: u32) -> Plan {
         for (index, container) in spec::containers(pod).iter().enumerate() {
             match decide_regular(inputs, container) {
                 Regular::Keep => keeps += 1,
+                Regular::Resize(id) => {
+                    keeps += 1;
+                    resized.push(id);
+                }
                 Regular::Leave => {}
                 Regular::Start { adopt } => regular.push(Start { place: Place::Regular(index), adopt }),
                 Regular::Kill { kill, restart } => {
@@ -213,11 +241,38 @@ fn adjust(inputs: Inputs<'_>, sandbox: SandboxId, attempt: u32) -> Plan {
     }
     kills.extend(strays(inputs, &starts));
     debug_assert!(status.active_sandbox().is_some_and(|active| active.id == sandbox));
-    Plan::Adjust { sandbox, attempt, kills, starts }
+    Plan::Adjust { sandbox, attempt, kills, starts, resize: resize_of(inputs, resized) }
+}
+
+fn resize_of(Inputs { pod, grants, amounts, .. }: Inputs<'_>, resized: Vec<ContainerId>) -> Option<Resize> {
+    if resized.is_empty() && !resize::changes_group(amounts, grants) {
+        None
+    } else if resize::changes_class(pod, grants) {
+        Some(Resize::ChangesClass)
+    } else {
+        Some(Resize::InPlace(resized))
+    }
+}
+
+/// What a container that runs needs to have what the manifest says. Nobody restarts for what the pod will not get.
+fn resize_need(
+    Inputs { pod, grants, .. }: Inputs<'_>,
+    container: &Container,
+    running: &ContainerStatus,
+) -> Need {
+    match resize::need(container, grants.of(running)) {
+        Need::Restart if resize::changes_class(pod, grants) => Need::InPlace,
+        need => need,
+    }
+}
+
+fn resize_message(container: &Container) -> String {
+    format!("Container {} resize requires restart", container.name)
 }
 
 enum Regular {
     Keep,
+    Resize(ContainerId),
     Leave,
     Start { adopt: Option<ContainerId> },
     Kill { kill: Kill, restart: bool },
@@ -250,7 +305,14 @@ fn decide_regular(inputs: Inputs<'_>, container: &Container) -> Regular {
     if verdict.startup == Some(Verdict::Failure) {
         return failed_probe("startup", KillReason::StartupProbe);
     }
-    Regular::Keep
+    match resize_need(inputs, container, running) {
+        Need::Nothing => Regular::Keep,
+        Need::InPlace => Regular::Resize(running.id.clone()),
+        Need::Restart => {
+            let kill = kill(running, KillReason::Resized, resize_message(container));
+            Regular::Kill { kill, restart: true }
+        }
+    }
 }
 
 /// A container that was made in the sandbox of today from the definition of today, and never started.

@@ -1,11 +1,15 @@
 //! Every row of the rules, as tables.
 
-use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, Probe};
+use k8s_openapi::api::core::v1::{
+    ContainerResizePolicy, ContainerRestartRule, ContainerRestartRuleOnExitCodes, PodSpec, Probe,
+};
 use rubelet_model::SandboxState::{NotReady, Ready};
 
 use super::*;
+use crate::pod::config::{Machine, pod_amounts};
+use crate::pod::grants::PodGrant;
 use crate::pod::testkit::Is::{Created, Exited, Running, Unknown};
-use crate::pod::testkit::{self, Is, instance, pod, sandbox};
+use crate::pod::testkit::{self, Is, instance, pod, resources, sandbox};
 use crate::probe::OfContainer;
 
 const MAIN: [&str; 3] = ["c0", "c1", "c2"];
@@ -31,8 +35,8 @@ fn told(pod: &Pod, plan: &Plan) -> String {
             let remove: Vec<&str> = remove.iter().map(ContainerId::as_str).collect();
             format!("restart all for {cause}: {}", remove.join(" "))
         }
-        Plan::Adjust { kills, starts, .. } if kills.is_empty() && starts.is_empty() => "nothing".to_owned(),
-        Plan::Adjust { kills, starts, .. } => {
+        plan if plan.is_nothing() => "nothing".to_owned(),
+        Plan::Adjust { kills, starts, resize, .. } => {
             let mut parts = Vec::new();
             if !kills.is_empty() {
                 let kills: Vec<&str> = kills.iter().map(|kill| kill.id.as_str()).collect();
@@ -41,13 +45,28 @@ fn told(pod: &Pod, plan: &Plan) -> String {
             if !starts.is_empty() {
                 parts.push(format!("start {}", names(starts)));
             }
+            match resize {
+                None => {}
+                Some(Resize::ChangesClass) => parts.push("refuse to resize".to_owned()),
+                Some(Resize::InPlace(all)) if all.is_empty() => parts.push("resize the pod".to_owned()),
+                Some(Resize::InPlace(all)) => {
+                    let all: Vec<&str> = all.iter().map(ContainerId::as_str).collect();
+                    parts.push(format!("resize {}", all.join(" ")));
+                }
+            }
             parts.join("; ")
         }
     }
 }
 
 fn planned(pod: &Pod, status: &PodStatus, verdicts: &Verdicts) -> String {
-    told(pod, &plan(Inputs { pod, status, verdicts, network: PodNetwork::Addressed }))
+    planned_with(pod, status, verdicts, &Grants::default())
+}
+
+fn planned_with(pod: &Pod, status: &PodStatus, verdicts: &Verdicts, grants: &Grants) -> String {
+    let amounts = pod_amounts(pod, &Machine::default());
+    let network = PodNetwork::Addressed;
+    told(pod, &plan(Inputs { pod, status, verdicts, network, grants, amounts: &amounts }))
 }
 
 type Containers<'a> = &'a [(&'a str, Is)];
@@ -128,7 +147,11 @@ fn a_sandbox_without_an_address_is_replaced_where_pods_have_addresses() {
     let mut status = testkit::status(Ready, &[("c0", Running)]);
     let verdicts = Verdicts::default();
     let told_on = |pod: &Pod, status: &PodStatus, network| {
-        told(pod, &plan(Inputs { pod, status, verdicts: &verdicts, network }))
+        let (grants, amounts) = (Grants::default(), PodAmounts::default());
+        told(
+            pod,
+            &plan(Inputs { pod, status, verdicts: &verdicts, network, grants: &grants, amounts: &amounts }),
+        )
     };
     assert_eq!(told_on(&pod, &status, PodNetwork::Addressed), "nothing", "on the host's network");
     pod.spec.as_mut().unwrap().host_network = None;
@@ -284,8 +307,14 @@ fn probes_of_containers() {
         let pod = pod(policy, &[], &["c0", "c1"]);
         let status = testkit::status(Ready, &[("c0", Running), ("c1", Running)]);
         let verdicts = Verdicts::default().with("c0-0", verdict);
-        let made =
-            plan(Inputs { pod: &pod, status: &status, verdicts: &verdicts, network: PodNetwork::Addressed });
+        let made = plan(Inputs {
+            pod: &pod,
+            status: &status,
+            verdicts: &verdicts,
+            network: PodNetwork::Addressed,
+            grants: &Grants::default(),
+            amounts: &PodAmounts::default(),
+        });
         assert_eq!(told(&pod, &made), wanted, "{policy}");
         let Plan::Adjust { kills, .. } = made else { panic!("{made:?}") };
         assert_eq!(kills[0].message, message);
@@ -391,4 +420,158 @@ fn a_rule_can_ask_for_a_fresh_start_of_all() {
         "who asked goes last"
     );
     assert_eq!(planned(&pod, &status(1), &Verdicts::default()), "nothing");
+}
+
+#[test]
+fn running_containers_get_what_a_changed_manifest_says() {
+    let small = || Some(resources("100m", "64Mi"));
+    let given_to = |init: &[&str], main: &[&str]| {
+        let mut pod = pod("Always", init, main);
+        let spec = pod.spec.as_mut().unwrap();
+        let all = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
+        all.for_each(|container| container.resources = small());
+        pod
+    };
+    let grants = |pod: &Pod| {
+        let mut grants = Grants::default();
+        spec::all_containers(pod).for_each(|one| grants.give(&one.name, 0, one.resources.as_ref()));
+        let class = crate::pod::qos_class(pod).as_str().to_owned();
+        grants.pod = Some(PodGrant { class, amounts: pod_amounts(pod, &Machine::default()) });
+        grants
+    };
+    let restarts = Some(vec![ContainerResizePolicy {
+        resource_name: "memory".to_owned(),
+        restart_policy: "RestartContainer".to_owned(),
+    }]);
+    let all_run: Containers<'_> = &[("c0", Running), ("c1", Running)];
+    let initialising: Containers<'_> = &[("i0", Running)];
+    let with_sidecar: Containers<'_> = &[("i0", Running), ("c0", Running), ("c1", Running)];
+    type Change<'a> = &'a dyn Fn(&mut PodSpec);
+    let resize_first = |spec: &mut PodSpec| spec.containers[0].resources = Some(resources("200m", "64Mi"));
+    let table: [(&str, &[&str], Containers<'_>, Change<'_>, &str); 11] = [
+        ("the same", &[], all_run, &|_| {}, "nothing"),
+        ("more cpu for one", &[], all_run, &resize_first, "resize c0-0"),
+        (
+            "less memory for one that wants to restart",
+            &[],
+            all_run,
+            &|spec| {
+                spec.containers[0].resources = Some(resources("200m", "32Mi"));
+                spec.containers[0].resize_policy.clone_from(&restarts);
+            },
+            "kill c0-0; start c0; resize the pod",
+        ),
+        (
+            "more cpu for one that wants to restart for memory",
+            &[],
+            all_run,
+            &|spec| {
+                resize_first(spec);
+                spec.containers[0].resize_policy.clone_from(&restarts);
+            },
+            "resize c0-0",
+        ),
+        (
+            "one that does not run",
+            &[],
+            &[("c0", Exited(1)), ("c1", Running)],
+            &resize_first,
+            "start c0; resize the pod",
+        ),
+        (
+            "one whose image changed, too",
+            &[],
+            all_run,
+            &|spec| {
+                resize_first(spec);
+                spec.containers[0].image = Some("other".to_owned());
+            },
+            "kill c0-0; start c0; resize the pod",
+        ),
+        (
+            "the pod as a whole",
+            &[],
+            all_run,
+            &|spec| spec.resources = Some(resources("1", "1Gi")),
+            "resize the pod",
+        ),
+        (
+            "another class",
+            &[],
+            all_run,
+            &|spec| {
+                spec.containers[0].resources = None;
+                spec.containers[1].resize_policy.clone_from(&restarts);
+                spec.containers[1].resources = Some(resources("100m", "32Mi"));
+            },
+            "refuse to resize",
+        ),
+        (
+            "an init container, which never restarts for it",
+            &["i0"],
+            initialising,
+            &|spec| {
+                let init = &mut spec.init_containers.as_mut().unwrap()[0];
+                init.resources = Some(resources("200m", "32Mi"));
+                init.resize_policy.clone_from(&restarts);
+            },
+            "resize i0-0",
+        ),
+        (
+            "a sidecar",
+            &["i0*"],
+            with_sidecar,
+            &|spec| spec.init_containers.as_mut().unwrap()[0].resources = Some(resources("200m", "64Mi")),
+            "resize i0-0",
+        ),
+        (
+            "a sidecar that wants to restart",
+            &["i0*"],
+            with_sidecar,
+            &|spec| {
+                let sidecar = &mut spec.init_containers.as_mut().unwrap()[0];
+                sidecar.resources = Some(resources("100m", "32Mi"));
+                sidecar.resize_policy.clone_from(&restarts);
+            },
+            "kill i0-0; start i0; resize the pod",
+        ),
+    ];
+    for (what, init, containers, change, wanted) in table {
+        let mut pod = given_to(init, &["c0", "c1"]);
+        let grants = grants(&pod);
+        change(pod.spec.as_mut().unwrap());
+        let status = testkit::status(Ready, containers);
+        assert_eq!(planned_with(&pod, &status, &Verdicts::default(), &grants), wanted, "{what}");
+        let unknown = planned_with(&pod, &status, &Verdicts::default(), &Grants::default());
+        assert!(!unknown.contains("resize"), "{what}, where nothing is known: {unknown}");
+    }
+}
+
+#[test]
+fn what_is_resized_and_what_wants_a_restart_says_so() {
+    let mut pod = pod("Always", &[], &["c0"]);
+    let mut grants = Grants::default();
+    grants.give("c0", 0, Some(&resources("1", "1Gi")));
+    let container = &mut pod.spec.as_mut().unwrap().containers[0];
+    container.resources = Some(resources("2", "1Gi"));
+    container.resize_policy = Some(vec![ContainerResizePolicy {
+        resource_name: "cpu".to_owned(),
+        restart_policy: "RestartContainer".to_owned(),
+    }]);
+    let (status, verdicts) = (testkit::status(Ready, &[("c0", Running)]), Verdicts::default());
+    let amounts = pod_amounts(&pod, &Machine::default());
+    let network = PodNetwork::Addressed;
+    let plan = plan(Inputs {
+        pod: &pod,
+        status: &status,
+        verdicts: &verdicts,
+        network,
+        grants: &grants,
+        amounts: &amounts,
+    });
+    let Plan::Adjust { kills, .. } = plan else { panic!("{plan:?}") };
+    assert_eq!(
+        (kills[0].reason, &*kills[0].message),
+        (KillReason::Resized, "Container c0 resize requires restart")
+    );
 }

@@ -1,0 +1,157 @@
+//! Gives containers that run what a changed manifest says.
+//!
+//! The control group of the pod is widened before, and narrowed after; memory comes before cpu, and of each who gets less
+//! comes before who gets more. What was accepted is noted at once, so whatever is cut short goes on where it was.
+
+use std::cmp::Ordering;
+
+use k8s_openapi::api::core::v1::Container;
+use rubelet_model::ContainerId;
+
+use super::{Outcome, Work};
+use crate::pod::config::{PodAmounts, pod_amounts, qos_class, resized};
+use crate::pod::grants::PodGrant;
+use crate::pod::plan::Resize;
+use crate::pod::resize::{Resource, Size};
+use crate::pod::spec;
+use crate::runtime::{ImageStore, Runtime};
+
+/// One container and one of its resources.
+struct Step {
+    id: ContainerId,
+    container: Container,
+    resource: Resource,
+    had: Size,
+    gets: Size,
+}
+
+impl Step {
+    fn is_less(&self) -> bool {
+        self.gets.compare(self.had) == Ordering::Less
+    }
+}
+
+impl<R: Runtime + ImageStore> Work<'_, R> {
+    /// Changes what the pod and its containers may use.
+    pub(super) async fn resize(&mut self, resize: &Resize, outcome: &mut Outcome) {
+        let now = self.now();
+        if let Some(until) = self.memory.resize_after.filter(|until| now < *until) {
+            outcome.retry(until);
+            return;
+        }
+        let done = match resize {
+            Resize::ChangesClass => Err(format!(
+                "Pod QOS Class may not change as a result of resizing: it is {} now; give the pod another metadata.uid to replace it",
+                self.memory.grants.pod.as_ref().map_or("unknown", |given| &given.class)
+            )),
+            Resize::InPlace(containers) => self.resize_in_place(containers, outcome).await,
+        };
+        match done {
+            Ok(()) => self.memory.resize_after = None,
+            Err(message) => {
+                self.journal.warning(None, "ResizeError", format!("Pod resize error: {message}"));
+                tracing::warn!(pod = %spec::pod_ref(self.pod), message, "a pod could not be resized");
+                let until = self.now().plus(self.tools.settings.retry);
+                self.memory.resize_after = Some(until);
+                outcome.retry(until);
+            }
+        }
+    }
+
+    async fn resize_in_place(&mut self, ids: &[ContainerId], outcome: &mut Outcome) -> Result<(), String> {
+        let steps = self.steps(ids);
+        self.leaves_enough_memory(&steps).await?;
+        outcome.acted = true;
+        let wanted = pod_amounts(self.pod, &self.tools.settings.machine);
+        let given = self.memory.grants.pod.as_ref().map(|given| given.amounts.clone());
+        self.set_group(given.map_or_else(|| wanted.clone(), |given| wanted.or_more(&given))).await?;
+        for step in &steps {
+            self.resize_container(step).await?;
+        }
+        self.set_group(wanted).await?;
+        if !steps.is_empty() {
+            self.journal.normal(None, "ResizeCompleted", format!("Pod resize completed: {}", told(&steps)));
+        }
+        Ok(())
+    }
+
+    /// What is to be done, in order.
+    fn steps(&self, ids: &[ContainerId]) -> Vec<Step> {
+        let mut all = Vec::new();
+        for resource in Resource::ALL {
+            let mut steps: Vec<Step> = ids.iter().filter_map(|id| self.step(id, resource)).collect();
+            steps.sort_by_key(|step| !step.is_less());
+            all.extend(steps);
+        }
+        all
+    }
+
+    fn step(&self, id: &ContainerId, resource: Resource) -> Option<Step> {
+        let instance = self.status.container(id)?;
+        let container = spec::all_containers(self.pod).find(|one| *one.name == *instance.name)?;
+        let had = Size::of(Some(self.memory.grants.of(instance)?), resource);
+        let gets = Size::of(container.resources.as_ref(), resource);
+        (had != gets).then(|| Step { id: id.clone(), container: container.clone(), resource, had, gets })
+    }
+
+    /// Whoever would get less memory than it uses would be killed for it.
+    async fn leaves_enough_memory(&self, steps: &[Step]) -> Result<(), String> {
+        for step in steps.iter().filter(|step| step.resource == Resource::Memory && step.is_less()) {
+            let Some(limit) = step.gets.limit.map(|limit| limit.units()) else { continue };
+            let used = self.tools.runtime.memory_used(&step.id).await.map_err(|error| error.to_string())?;
+            if let Some(used) = used.filter(|used| i64::try_from(*used).is_ok_and(|used| used >= limit)) {
+                let name = &step.container.name;
+                return Err(format!(
+                    "attempting to set container {name:?} memory limit ({limit}) below current usage ({used})"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    async fn resize_container(&mut self, step: &Step) -> Result<(), String> {
+        let Step { id, container, resource, had, .. } = step;
+        let had_limit = had.limit.is_some();
+        let resources = resized(self.pod, container, *resource, had_limit, &self.tools.settings.machine);
+        let (runtime, id) = (self.tools.runtime.clone(), id.clone());
+        let call = self.unbroken.call(async move { runtime.resize_container(&id, resources).await });
+        call.await.map_err(|error| {
+            format!("container {:?}: cannot change its {}: {error}", container.name, resource.name())
+        })?;
+        self.memory.grants.change(&container.name, *resource, container.resources.as_ref());
+        self.save_grants().await;
+        Ok(())
+    }
+
+    /// Sets what the pod as a whole may use.
+    async fn set_group(&mut self, amounts: PodAmounts) -> Result<(), String> {
+        if self.tools.groups.is_some() {
+            let (tools, pod, amounts) = (self.tools.clone(), self.pod.clone(), amounts.clone());
+            let set = tokio::task::spawn_blocking(move || match &tools.groups {
+                Some(groups) => groups.set(&pod, &amounts, &tools.settings.machine),
+                None => Ok(()),
+            });
+            set.await.map_err(|lost| lost.to_string())?.map_err(|error| error.to_string())?;
+        }
+        self.memory.grants.pod = Some(PodGrant { class: qos_class(self.pod).as_str().to_owned(), amounts });
+        self.save_grants().await;
+        Ok(())
+    }
+
+    /// Notes on disk what the pod was given. Without it, an agent that comes back takes what the manifest says for given.
+    pub(super) async fn save_grants(&self) {
+        // A UID that cannot be a folder was refused with its manifest.
+        let Ok(directory) = self.tools.settings.data.pod(spec::uid(self.pod).as_str()) else { return };
+        let grants = self.memory.grants.clone();
+        let written = tokio::task::spawn_blocking(move || grants.write(&directory.resources())).await;
+        if let Ok(Err(error)) = written {
+            tracing::warn!(pod = %spec::pod_ref(self.pod), %error, "cannot note what a pod was given");
+        }
+    }
+}
+
+/// `web memory, web cpu`.
+fn told(steps: &[Step]) -> String {
+    let one = |step: &Step| format!("{} {}", step.container.name, step.resource.name());
+    steps.iter().map(one).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,130 @@
+//! What a pod and its containers were given to use, on disk: an agent that comes back knows what a changed manifest asks for
+//! in addition. The runtime could not tell: it never hears of requests of memory, and rounds those of cpu.
+//!
+//! Reading and writing block: call them off the async threads.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fs, io};
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use rubelet_model::ContainerStatus;
+use serde::{Deserialize, Serialize};
+
+use super::config::PodAmounts;
+use super::resize::Resource;
+
+/// What a pod and its containers were given. What is not known here is taken to be what the manifest says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Grants {
+    pub(crate) pod: Option<PodGrant>,
+    containers: BTreeMap<String, Grant>,
+}
+
+/// What a pod as a whole was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PodGrant {
+    /// Its class: where its control group is.
+    pub(crate) class: String,
+    /// What its control group was told.
+    pub(crate) amounts: PodAmounts,
+}
+
+/// What the newest instance of a container was given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Grant {
+    /// Which instance: written before it is made, so it is known by its number.
+    attempt: u32,
+    resources: ResourceRequirements,
+}
+
+impl Grants {
+    /// What an instance of a container was given, if it is known.
+    pub(crate) fn of(&self, instance: &ContainerStatus) -> Option<&ResourceRequirements> {
+        let grant = self.containers.get(&*instance.name)?;
+        (grant.attempt == instance.attempt).then_some(&grant.resources)
+    }
+
+    /// An instance of a container is made with these.
+    pub(crate) fn give(&mut self, name: &str, attempt: u32, resources: Option<&ResourceRequirements>) {
+        let resources = resources.cloned().unwrap_or_default();
+        self.containers.insert(name.to_owned(), Grant { attempt, resources });
+    }
+
+    /// What the newest instance of a container has of one resource is now as in these.
+    pub(crate) fn change(&mut self, name: &str, resource: Resource, now: Option<&ResourceRequirements>) {
+        let Some(Grant { resources, .. }) = self.containers.get_mut(name) else { return };
+        let sides = [
+            (&mut resources.requests, now.and_then(|now| now.requests.as_ref())),
+            (&mut resources.limits, now.and_then(|now| now.limits.as_ref())),
+        ];
+        for (old, new) in sides {
+            match new.and_then(|amounts| amounts.get(resource.name())) {
+                Some(amount) => {
+                    old.get_or_insert_default().insert(resource.name().to_owned(), amount.clone());
+                }
+                None => {
+                    old.get_or_insert_default().remove(resource.name());
+                }
+            }
+        }
+    }
+
+    /// Reads them. What is not there, or was damaged, is not known.
+    pub(crate) fn read(path: &Path) -> Self {
+        let Ok(bytes) = fs::read(path) else { return Self::default() };
+        serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+            tracing::warn!(path = %path.display(), %error, "what a pod was given cannot be read");
+            Self::default()
+        })
+    }
+
+    /// Writes them, if the pod's folder is there.
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+        let fresh = path.with_extension("new");
+        match fs::write(&fresh, serde_json::to_vec(self)?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            written => written?,
+        }
+        fs::rename(&fresh, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod::testkit::{Is, instance, resources};
+
+    #[test]
+    fn what_was_given_is_known_to_the_next_agent() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("resources.json");
+        assert_eq!(Grants::read(&path), Grants::default());
+        let mut grants = Grants::default();
+        grants.give("c", 2, Some(&resources("100m", "64Mi")));
+        grants.pod = Some(PodGrant { class: "Guaranteed".to_owned(), amounts: PodAmounts::default() });
+        grants.write(&path).unwrap();
+        let known = Grants::read(&path);
+        assert_eq!(known, grants);
+        assert_eq!(known.of(&instance("c", 2, Is::Running, "s")), Some(&resources("100m", "64Mi")));
+        assert_eq!(known.of(&instance("c", 3, Is::Running, "s")), None, "of another instance");
+        assert_eq!(known.of(&instance("d", 2, Is::Running, "s")), None);
+        fs::write(&path, "{\"pod\": 5").unwrap();
+        assert_eq!(Grants::read(&path), Grants::default());
+        grants.write(&folder.path().join("gone/resources.json")).unwrap();
+    }
+
+    #[test]
+    fn one_resource_changes_at_a_time() {
+        let mut grants = Grants::default();
+        let running = instance("c", 0, Is::Running, "s");
+        grants.give("c", 0, Some(&resources("100m", "64Mi")));
+        grants.change("c", Resource::Memory, Some(&resources("200m", "32Mi")));
+        assert_eq!(grants.of(&running), Some(&resources("100m", "32Mi")));
+        grants.change("c", Resource::Cpu, Some(&resources("200m", "32Mi")));
+        assert_eq!(grants.of(&running), Some(&resources("200m", "32Mi")));
+        grants.change("c", Resource::Cpu, None);
+        assert!(!grants.of(&running).unwrap().limits.as_ref().unwrap().contains_key("cpu"));
+        grants.change("unknown", Resource::Cpu, None);
+    }
+}

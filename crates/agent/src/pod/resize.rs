@@ -1,0 +1,160 @@
+//! Whether what a running container may use is no longer what its manifest says, and what that calls for. Pure.
+
+use std::cmp::Ordering;
+
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use std::collections::BTreeMap;
+
+use super::config::{PodAmounts, qos_class};
+use super::grants::Grants;
+use crate::resource::Quantity;
+
+/// What can be changed while a container runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    Memory,
+    Cpu,
+}
+
+impl Resource {
+    /// In the order in which they are changed.
+    pub(crate) const ALL: [Self; 2] = [Self::Memory, Self::Cpu];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Cpu => "cpu",
+        }
+    }
+}
+
+/// How much of one resource a container asks for, and may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    request: Quantity,
+    /// Nothing is no limit.
+    pub(crate) limit: Option<Quantity>,
+}
+
+impl Size {
+    pub(crate) fn of(resources: Option<&ResourceRequirements>, resource: Resource) -> Self {
+        let amount = |amounts: Option<&BTreeMap<String, WireQuantity>>| {
+            // A quantity that cannot be read was refused with its manifest.
+            amounts?.get(resource.name()).and_then(|wire| Quantity::of(wire).ok())
+        };
+        Self {
+            request: amount(resources.and_then(|one| one.requests.as_ref())).unwrap_or(Quantity::ZERO),
+            limit: amount(resources.and_then(|one| one.limits.as_ref())).filter(|limit| !limit.is_zero()),
+        }
+    }
+
+    /// Whether this leaves less than that: its limit tells, or, where that is the same, its request.
+    pub(crate) fn compare(self, other: Self) -> Ordering {
+        let limits = match (self.limit, other.limit) {
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(_), None) => Ordering::Less,
+            (Some(own), Some(other)) => own.cmp(&other),
+        };
+        limits.then(self.request.cmp(&other.request))
+    }
+}
+
+/// What a running container needs, to have what its manifest says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Nothing,
+    /// The runtime changes its limits while it runs.
+    InPlace,
+    /// It wants to be started anew.
+    Restart,
+}
+
+/// What a running container needs. One of which it is not known what it was given is as it should be.
+pub(crate) fn need(container: &Container, given: Option<&ResourceRequirements>) -> Need {
+    let Some(given) = given else { return Need::Nothing };
+    let mut need = Need::Nothing;
+    for resource in Resource::ALL {
+        if Size::of(container.resources.as_ref(), resource) == Size::of(Some(given), resource) {
+            continue;
+        }
+        if wants_restart(container, resource) {
+            return Need::Restart;
+        }
+        need = Need::InPlace;
+    }
+    need
+}
+
+fn wants_restart(container: &Container, resource: Resource) -> bool {
+    let policies = container.resize_policy.iter().flatten();
+    let mut of_resource = policies.filter(|policy| policy.resource_name == resource.name());
+    of_resource.any(|policy| policy.restart_policy == "RestartContainer")
+}
+
+/// Whether the pod would be of another class. Its control group is where its class is, and cannot move while it runs.
+pub(crate) fn changes_class(pod: &Pod, grants: &Grants) -> bool {
+    grants.pod.as_ref().is_some_and(|given| given.class != qos_class(pod).as_str())
+}
+
+/// Whether the control group of the pod is not as it should be.
+pub(crate) fn changes_group(wanted: &PodAmounts, grants: &Grants) -> bool {
+    grants.pod.as_ref().is_some_and(|given| given.amounts != *wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ContainerResizePolicy;
+
+    use super::*;
+    use crate::pod::testkit::{container, resources};
+
+    #[test]
+    fn what_a_change_calls_for() {
+        let given = resources("100m", "64Mi");
+        let table = [
+            ("the same", resources("100m", "64Mi"), Need::Nothing),
+            ("the same in other words", resources("0.1", "65536Ki"), Need::Nothing),
+            ("more cpu", resources("200m", "64Mi"), Need::InPlace),
+            ("less memory", resources("100m", "32Mi"), Need::Restart),
+            ("both", resources("200m", "32Mi"), Need::Restart),
+            ("no limits", ResourceRequirements { limits: None, ..given.clone() }, Need::Restart),
+        ];
+        for (what, wanted, need_of_it) in table {
+            let mut container = container("c");
+            container.resources = Some(wanted);
+            let policy = |resource: &str, policy: &str| ContainerResizePolicy {
+                resource_name: resource.to_owned(),
+                restart_policy: policy.to_owned(),
+            };
+            container.resize_policy =
+                Some(vec![policy("cpu", "NotRequired"), policy("memory", "RestartContainer")]);
+            assert_eq!(need(&container, Some(&given)), need_of_it, "{what}");
+            assert_eq!(need(&container, None), Need::Nothing, "{what}, of one that is not known");
+            container.resize_policy = None;
+            let without_policy = if need_of_it == Need::Nothing { Need::Nothing } else { Need::InPlace };
+            assert_eq!(need(&container, Some(&given)), without_policy, "{what}, without a policy");
+        }
+    }
+
+    #[test]
+    fn less_is_a_lower_limit_and_else_a_lower_request() {
+        let size = |request: i64, limit: Option<i64>| Size {
+            request: Quantity::from_units(request),
+            limit: limit.map(Quantity::from_units),
+        };
+        let table = [
+            (size(1, Some(2)), size(1, Some(2)), Ordering::Equal),
+            (size(1, Some(1)), size(1, Some(2)), Ordering::Less),
+            (size(2, Some(2)), size(1, Some(2)), Ordering::Greater),
+            (size(2, Some(2)), size(1, Some(3)), Ordering::Less),
+            (size(1, None), size(1, Some(9)), Ordering::Greater),
+            (size(1, Some(9)), size(1, None), Ordering::Less),
+            (size(1, None), size(2, None), Ordering::Less),
+        ];
+        for (one, other, wanted) in table {
+            assert_eq!(one.compare(other), wanted, "{one:?} {other:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Manifests whose resources change while their pod runs.
+
+use k8s_openapi::api::core::v1::ContainerResizePolicy;
+
+use super::*;
+use crate::pod::testkit::resources;
+
+/// A pod whose containers have so much cpu and memory.
+fn sized(sizes: &[(&str, &str, &str)]) -> Pod {
+    let names: Vec<&str> = sizes.iter().map(|(name, _, _)| *name).collect();
+    let mut pod = testkit::pod("Always", &[], &names);
+    let containers = &mut pod.spec.as_mut().unwrap().containers;
+    for (container, (_, cpu, memory)) in containers.iter_mut().zip(sizes) {
+        container.resources = Some(resources(cpu, memory));
+    }
+    pod
+}
+
+fn has_event(all: &[Arc<PodView>], reason: &str, words: &str) -> bool {
+    all.iter()
+        .flat_map(|view| &view.events)
+        .any(|event| event.reason == reason && event.message.contains(words))
+}
+
+/// What the first container has, by its status: cpu and memory.
+fn has(view: &PodView) -> (String, String) {
+    let status = &view.status.container_statuses.as_ref().unwrap()[0];
+    let limits = status.resources.as_ref().unwrap().limits.clone().unwrap();
+    (limits["cpu"].0.clone(), limits["memory"].0.clone())
+}
+
+async fn started(scene: &Scene, sizes: &[(&str, &str, &str)]) {
+    scene.send(Operation::Add, &[Arc::new(sized(sizes))]).await;
+    scene.until_phase("Running").await;
+    scene.runtime.take_calls();
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_comes_before_cpu_and_less_before_more() {
+    let folder = folder();
+    let scene = Scene::start(FakeRuntime::default(), folder.path());
+    started(&scene, &[("a", "100m", "64Mi"), ("b", "400m", "64Mi")]).await;
+    scene.send(Operation::Update, &[Arc::new(sized(&[("a", "200m", "128Mi"), ("b", "300m", "32Mi")]))]).await;
+    scene
+        .until("a resize", |all| has_event(all, "ResizeCompleted", "b memory, a memory, b cpu, a cpu"))
+        .await;
+    assert_eq!(
+        scene.runtime.take_calls(),
+        [
+            "resize b: memory 33554432",
+            "resize a: memory 134217728",
+            "resize b: cpu 307 shares, quota 30000",
+            "resize a: cpu 204 shares, quota 20000"
+        ]
+    );
+    assert_eq!(scene.runtime.running(), ["a-0", "b-0"], "nobody was restarted");
+    let view = scene.handle.board().all()[0].clone();
+    assert_eq!(has(&view), ("200m".to_owned(), "128Mi".to_owned()));
+    // Nothing is left to do, however often it is looked at.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(scene.runtime.take_calls(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_while_nobody_watched_is_made_by_the_next_agent() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    started(&scene, &[("a", "100m", "64Mi")]).await;
+    scene.task.abort();
+    drop(scene);
+    let scene = Scene::start(runtime, folder.path());
+    scene.send(Operation::Add, &[Arc::new(sized(&[("a", "100m", "128Mi")]))]).await;
+    scene.until("a resize", |all| has_event(all, "ResizeCompleted", "a memory")).await;
+    assert_eq!(scene.runtime.take_calls(), ["resize a: memory 134217728"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_wants_to_restart_for_it_is_restarted() {
+    let folder = folder();
+    let scene = Scene::start(FakeRuntime::default(), folder.path());
+    started(&scene, &[("a", "100m", "64Mi")]).await;
+    let mut pod = sized(&[("a", "100m", "128Mi")]);
+    pod.spec.as_mut().unwrap().containers[0].resize_policy = Some(vec![ContainerResizePolicy {
+        resource_name: "memory".to_owned(),
+        restart_policy: "RestartContainer".to_owned(),
+    }]);
+    scene.send(Operation::Update, &[Arc::new(pod)]).await;
+    scene.until_running(&["a-1"]).await;
+    assert!(has_event(&scene.handle.board().all(), "Killing", "Container a resize requires restart"));
+    scene.until("its new size", |all| has(&all[0]).1 == "128Mi").await;
+    assert_eq!(scene.runtime.take_calls(), ["stop a in 30s", "create a-1", "start"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn less_memory_than_is_used_is_refused_and_tried_again() {
+    let folder = folder();
+    let scene = Scene::start(FakeRuntime::default(), folder.path());
+    started(&scene, &[("a", "100m", "64Mi")]).await;
+    scene.runtime.uses_memory(50 << 20);
+    scene.send(Operation::Update, &[Arc::new(sized(&[("a", "200m", "32Mi")]))]).await;
+    let words = "attempting to set container \"a\" memory limit (33554432) below current usage (52428800)";
+    scene.until("a refusal", |all| has_event(all, "ResizeError", words)).await;
+    assert_eq!(scene.runtime.take_calls(), Vec::<String>::new());
+    let view = scene.handle.board().all()[0].clone();
+    assert_eq!(has(&view), ("100m".to_owned(), "64Mi".to_owned()), "it has what it had");
+    scene.runtime.uses_memory(10 << 20);
+    scene.until("a resize", |all| has_event(all, "ResizeCompleted", "a memory, a cpu")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_refuses_is_asked_again_and_not_all_the_time() {
+    let folder = folder();
+    let scene = Scene::start(FakeRuntime::default(), folder.path());
+    started(&scene, &[("a", "100m", "64Mi")]).await;
+    scene.runtime.fail("resize_container", Some("no such file"));
+    scene.send(Operation::Update, &[Arc::new(sized(&[("a", "200m", "64Mi")]))]).await;
+    let words = "container \"a\": cannot change its cpu: no such file";
+    scene.until("a refusal", |all| has_event(all, "ResizeError", words)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let asked = scene.runtime.take_calls().len();
+    assert!((2..=8).contains(&asked), "{asked}");
+    scene.runtime.fail("resize_container", None);
+    scene.until("a resize", |all| has_event(all, "ResizeCompleted", "a cpu")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_stays_in_its_class() {
+    let folder = folder();
+    let scene = Scene::start(FakeRuntime::default(), folder.path());
+    started(&scene, &[("a", "100m", "64Mi")]).await;
+    let mut pod = sized(&[("a", "100m", "64Mi")]);
+    pod.spec.as_mut().unwrap().containers[0].resources = None;
+    scene.send(Operation::Update, &[Arc::new(pod)]).await;
+    scene.until("a refusal", |all| has_event(all, "ResizeError", "Pod QOS Class may not change")).await;
+    assert_eq!(scene.runtime.take_calls(), Vec::<String>::new());
+    assert_eq!(scene.runtime.running(), ["a-0"]);
+}
