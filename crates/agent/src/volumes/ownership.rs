@@ -42,7 +42,56 @@ impl FileGroup {
 
     fn take(self, path: &Path, mode: u32) -> io::Result<()> {
         lchown(path, None, Some(self.0))?;
-        let before = fs::symlink_metadata(path)?.permissions().mode();
+        let before = fs::symlink_metadata(path)?;
+        if before.is_symlink() {
+            // It has no mode of its own: what it points to would get it.
+            return Ok(());
+        }
+        let before = before.permissions().mode();
         fs::set_permissions(path, Permissions::from_mode((before & 0o7777) | mode))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+
+    /// Our own: anybody may give files to that.
+    fn group_of(folder: &Path) -> FileGroup {
+        FileGroup(fs::metadata(folder).unwrap().gid())
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn files_can_be_read_by_the_group_folders_pass_it_on_and_links_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("below")).unwrap();
+        for (name, before) in [("file", 0o600), ("below/secret", 0o400), ("outside", 0o600)] {
+            fs::write(at(name), "").unwrap();
+            fs::set_permissions(at(name), Permissions::from_mode(before)).unwrap();
+        }
+        fs::rename(at("outside"), folder.path().with_extension("outside")).unwrap();
+        symlink(folder.path().with_extension("outside"), at("link")).unwrap();
+        fs::set_permissions(at("below"), Permissions::from_mode(0o700)).unwrap();
+        group_of(folder.path()).take_files(folder.path()).unwrap();
+        assert_eq!((mode(&at("file")), mode(&at("below/secret"))), (0o640, 0o440));
+        assert_eq!(mode(&at("below")), 0o2750);
+        let outside = folder.path().with_extension("outside");
+        assert_eq!(mode(&outside), 0o600, "what a link points to is not the volume's");
+        fs::remove_file(outside).unwrap();
+    }
+
+    #[test]
+    fn a_folder_of_the_group_can_be_written_by_it() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        group_of(folder.path()).take_folder(folder.path()).unwrap();
+        assert_eq!(mode(folder.path()), 0o2775);
     }
 }
