@@ -14,6 +14,7 @@ use crate::pod::grants::PodGrant;
 use crate::pod::plan::Resize;
 use crate::pod::resize::{Resource, Size};
 use crate::pod::spec;
+use crate::resource::Quantity;
 use crate::runtime::{ImageStore, Runtime};
 
 /// One container and one of its resources.
@@ -97,7 +98,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     /// Whoever would get less memory than it uses would be killed for it.
     async fn leaves_enough_memory(&self, steps: &[Step]) -> Result<(), String> {
         for step in steps.iter().filter(|step| step.resource == Resource::Memory && step.is_less()) {
-            let Some(limit) = step.gets.limit.map(|limit| limit.units()) else { continue };
+            let Some(limit) = step.gets.limit.map(Quantity::units) else { continue };
             let used = self.tools.runtime.memory_used(&step.id).await.map_err(|error| error.to_string())?;
             if let Some(used) = used.filter(|used| i64::try_from(*used).is_ok_and(|used| used >= limit)) {
                 let name = &step.container.name;
