@@ -129,3 +129,80 @@ fn a_pod_without_room_says_so_and_runs_when_there_is_some() {
         "{message}"
     );
 }
+
+/// What a container may use, as the kernel has it for its process: shares, quota, memory.
+fn has(pid: u32) -> [String; 3] {
+    let of_process = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("proc");
+    let path = |controller: &str| {
+        let of = |line: &str| {
+            let mut words = line.splitn(3, ':').skip(1);
+            let controllers = words.next()?.to_owned();
+            let is_it = controllers.is_empty() || controllers.split(',').any(|one| one == controller);
+            is_it.then(|| words.next().unwrap_or_default().to_owned())
+        };
+        of_process.lines().find_map(of).expect("its control group")
+    };
+    [
+        read("cpu", &path("cpu"), "cpu.shares", "cpu.weight"),
+        read("cpu", &path("cpu"), "cpu.cfs_quota_us", "cpu.max"),
+        read("memory", &path("memory"), "memory.limit_in_bytes", "memory.max"),
+    ]
+}
+
+fn a_pod_is_resized(mut node: Node, image: &str) {
+    let root = node.cgroup_root();
+    let uid = "11111111-2222-3333-4444-666666666666";
+    let sized = |node: &Node, resources: &str| {
+        pod(node, "web", image, resources).replace("  name: web\n", &format!("  name: web\n  uid: {uid}\n"))
+    };
+    node.start_agent();
+    let small = "{requests: {cpu: 250m, memory: 32Mi}, limits: {cpu: 500m, memory: 64Mi}}";
+    node.write("web.yaml", &sized(&node, small));
+    node.until_phase("web", "Running");
+    let pid = node.sleeper(1);
+    let before = has(pid);
+    assert!(before[1].starts_with("50000") && before[2] == (64 << 20).to_string(), "{before:?}");
+
+    let large = "{requests: {cpu: 500m, memory: 32Mi}, limits: {cpu: 750m, memory: 128Mi}}";
+    node.write("web.yaml", &sized(&node, large));
+    node.until("more of everything", || {
+        let [shares, quota, memory] = has(pid);
+        shares != before[0] && quota.starts_with("75000") && memory == (128 << 20).to_string()
+    });
+    let path = format!("{root}/kubepods/burstable/pod{uid}");
+    let of_pod = || read("memory", &path, "memory.limit_in_bytes", "memory.max");
+    node.until("the pod as a whole", || of_pod() == (128 << 20).to_string());
+    node.until_pod("web", "its new size", |pod| {
+        pod["status"]["containerStatuses"][0]["resources"]["limits"]["memory"] == "128Mi"
+    });
+
+    // Back again, while nobody watches.
+    node.end_agent("-KILL");
+    node.write("web.yaml", &sized(&node, small));
+    node.start_agent();
+    node.until("what it had", || has(pid) == before && of_pod() == (64 << 20).to_string());
+    let (_, events, _) = text(&node.ask(&["events", "web-n"]));
+    assert!(events.contains("ResizeCompleted"), "{events}");
+
+    // Less than it can live with is refused, and said so.
+    let tiny = "{requests: {cpu: 250m, memory: 4Ki}, limits: {cpu: 500m, memory: 4Ki}}";
+    node.write("web.yaml", &sized(&node, tiny));
+    node.until("a refusal", || text(&node.ask(&["events", "web-n"])).1.contains("below current usage"));
+    assert_eq!(has(pid), before);
+    assert_eq!(node.sleeper(1), pid, "all that without a restart");
+    node.end_pods();
+}
+
+#[test]
+fn a_running_pod_is_resized() {
+    let Some(node) = Node::new() else { return };
+    a_pod_is_resized(node, "host");
+}
+
+#[test]
+fn a_running_pod_is_resized_on_containerd_2() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let Some(mut node) = Node::new() else { return };
+    node.on(Some(containerd.endpoint()));
+    a_pod_is_resized(node, BUSYBOX);
+}
