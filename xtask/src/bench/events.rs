@@ -33,6 +33,12 @@ pub(super) fn run(args: &EventsArgs) -> anyhow::Result<()> {
         verdicts.extend(row.verdicts());
     }
     drop(embedded);
+    let old = Containerd::start(Flavor::V1_6)?;
+    let node = Node::new("containerd 1.6", &old.endpoint(), BUSYBOX)?;
+    let row = runtime.block_on(latency::measure_unpublished(&node, args.samples))?;
+    println!("{row}");
+    verdicts.extend(row.verdicts());
+    drop(old);
 
     println!("\n{}\n", idle::legend(args.pods, args.seconds));
     let pid = containerd.pid().context("containerd has ended")?;

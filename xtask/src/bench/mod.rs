@@ -120,9 +120,9 @@ pub(crate) struct AgentArgs {
 
 #[derive(Args)]
 pub(crate) struct ProbesArgs {
-    /// On which runtime
-    #[arg(long, value_enum, default_value_t = AgentRuntime::Embedded)]
-    runtime: AgentRuntime,
+    /// On which runtimes
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ProbedRuntime::Synthetic, ProbedRuntime::Embedded])]
+    runtime: Vec<ProbedRuntime>,
     /// How many pods are probed
     #[arg(long, default_value_t = 100)]
     pods: usize,
@@ -145,6 +145,14 @@ enum AgentRuntime {
     Containerd,
     Embedded,
     All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ProbedRuntime {
+    /// Virtual pods: a command costs nothing, so all of them can be asked
+    Synthetic,
+    Embedded,
+    Containerd,
 }
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -231,8 +239,9 @@ impl ProbesArgs {
         let mut rubelet = Command::new(env!("CARGO"));
         crate::run::run(rubelet.args(["build", "--quiet", "--release", "--package", "rubelet"]))?;
         let mut cargo = again("probes");
-        let runtime = self.runtime.to_possible_value();
-        cargo.arg("--runtime").args(runtime.as_ref().map(PossibleValue::get_name));
+        for runtime in self.runtime.iter().filter_map(ValueEnum::to_possible_value) {
+            cargo.args(["--runtime", runtime.get_name()]);
+        }
         for (flag, number) in [("--pods", self.pods), ("--rate", self.rate), ("--samples", self.samples)] {
             cargo.args([flag, &number.to_string()]);
         }

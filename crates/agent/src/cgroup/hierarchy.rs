@@ -22,9 +22,9 @@ struct Hierarchy {
     controllers: Vec<String>,
 }
 
-/// Of the first version, those in which a group of a pod is made. Runtimes make it in the others, where they need it.
-const CONTROLLERS: [&str; 9] =
-    ["cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "blkio", "devices", "freezer"];
+/// Of the first version, those in which a group of a pod is made: the ones that are told what it may use. Runtimes make it
+/// in the others, where they need it.
+const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
 
 impl Hierarchies {
     /// Reads the table of mounts; nothing where there are no control groups.
@@ -62,37 +62,36 @@ impl Hierarchies {
         Self { version, mounts: mounts.collect() }
     }
 
-    /// Makes a group and those above it.
+    /// Makes a group, and those above it if they are not there.
     pub(super) fn make(&self, group: &GroupName) -> io::Result<()> {
         for mount in self.mounts.iter().filter(|mount| self.is_made_in(mount)) {
+            // Most often all that is above a pod is there.
+            if self.version == Version::One && make_folder(&mount.folder(group)).is_ok() {
+                continue;
+            }
             for step in group.lineage() {
                 let folder = mount.folder(&step);
-                match std::fs::create_dir(&folder) {
-                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                        return Err(at(&folder, &error));
-                    }
-                    Err(_) | Ok(()) => {}
-                }
-                match self.version {
-                    Version::One if mount.controls("cpuset") => inherit_cpuset(&folder)?,
-                    Version::One => {}
-                    Version::Two => pass_on_controllers(&folder)?,
+                make_folder(&folder)?;
+                if self.version == Version::Two {
+                    pass_on_controllers(&folder)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Sets what a group may use.
+    /// Sets what a group may use. To set is costly in the kernel, to ask is not: nothing is set to what it is.
     pub(super) fn write(&self, group: &GroupName, values: &Values) -> io::Result<()> {
         for Setting { controller, file, value } in values.settings(self.version) {
             let mounts = self.mounts.iter();
             let has_it = |mount: &&Hierarchy| self.version == Version::Two || mount.controls(controller);
             let Some(mount) = mounts.into_iter().find(has_it) else { continue };
             let path = mount.folder(group).join(file);
-            // A machine without a controller cannot limit what it does not count; runtimes say so, where it matters.
-            if path.exists() {
-                std::fs::write(&path, value).map_err(|error| at(&path, &error))?;
+            match std::fs::read_to_string(&path) {
+                Ok(present) if present.trim_end() == value => {}
+                // A machine without a controller cannot limit what it does not count; runtimes say so, where it matters.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Ok(_) | Err(_) => std::fs::write(&path, value).map_err(|error| at(&path, &error))?,
             }
         }
         Ok(())
@@ -126,20 +125,11 @@ impl Hierarchy {
     }
 }
 
-/// A group without processors or memory of its own can have no process in it.
-fn inherit_cpuset(folder: &Path) -> io::Result<()> {
-    let Some(parent) = folder.parent() else { return Ok(()) };
-    for file in ["cpuset.cpus", "cpuset.mems"] {
-        let (from, to) = (parent.join(file), folder.join(file));
-        let own = std::fs::read_to_string(&to).unwrap_or_default();
-        if !own.trim().is_empty() {
-            continue;
-        }
-        if let Ok(inherited) = std::fs::read_to_string(&from) {
-            std::fs::write(&to, inherited.trim()).map_err(|error| at(&to, &error))?;
-        }
+fn make_folder(folder: &Path) -> io::Result<()> {
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(folder, &error)),
+        Err(_) | Ok(()) => Ok(()),
     }
-    Ok(())
 }
 
 /// A group can limit what the one above it passes on.
@@ -191,29 +181,46 @@ mod tests {
                    cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\ncgroup /elsewhere cgroup rw,memory 0 0\n";
         let found = Hierarchies::of_mounts(one).unwrap();
         assert_eq!((found.version, found.mounts.len()), (Version::One, 3));
-        assert!(found.mounts[0].controls("cpu") && found.mounts[0].controls("cpuacct"));
+        assert!(found.mounts[0].controls("cpu"));
         assert!(!found.is_made_in(&found.mounts[1]));
         assert_eq!(Hierarchies::of_mounts("proc /proc proc rw 0 0\n"), None);
     }
 
     #[test]
-    fn groups_are_made_in_every_hierarchy_with_processors_and_memory_to_run_on() {
+    fn groups_are_made_where_they_are_told_what_they_may_use() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
-        for name in ["cpuset", "cpu", "systemd"] {
+        for name in ["memory", "cpu", "systemd"] {
             std::fs::create_dir(at(name)).unwrap();
         }
-        std::fs::write(at("cpuset/cpuset.cpus"), "0-1\n").unwrap();
-        std::fs::write(at("cpuset/cpuset.mems"), "0\n").unwrap();
         let hierarchies = Hierarchies::in_folder(
             Version::One,
-            &[(at("cpuset"), &["cpuset"]), (at("cpu"), &["cpu"]), (at("systemd"), &[])],
+            &[(at("memory"), &["memory"]), (at("cpu"), &["cpu"]), (at("systemd"), &[])],
         );
+        let group = GroupName::root("/").tier(crate::pod::QosClass::BestEffort);
+        // From nothing, with all that is above it there, and when it is there itself.
+        for _ in 0..2 {
+            hierarchies.make(&group).unwrap();
+            hierarchies.make(&group).unwrap();
+            assert!(at("memory/kubepods/besteffort").exists() && at("cpu/kubepods/besteffort").exists());
+            assert!(!at("systemd/kubepods").exists());
+            std::fs::remove_dir(at("cpu/kubepods/besteffort")).unwrap();
+        }
+    }
+
+    #[test]
+    fn nothing_is_set_to_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let hierarchies =
+            Hierarchies::in_folder(Version::One, &[(folder.path().to_owned(), &["cpu", "memory"])]);
         let group = GroupName::root("/");
         hierarchies.make(&group).unwrap();
-        hierarchies.make(&group).unwrap();
-        assert_eq!(std::fs::read_to_string(at("cpuset/kubepods/cpuset.cpus")).unwrap(), "0-1");
-        assert!(at("cpu/kubepods").exists() && !at("systemd/kubepods").exists());
+        let shares = folder.path().join("kubepods/cpu.shares");
+        std::fs::write(&shares, "2\n").unwrap();
+        hierarchies.write(&group, &Values::weight(2)).unwrap();
+        assert_eq!(std::fs::read_to_string(&shares).unwrap(), "2\n", "as the kernel writes it");
+        hierarchies.write(&group, &Values::weight(3)).unwrap();
+        assert_eq!(std::fs::read_to_string(&shares).unwrap(), "3");
     }
 
     #[test]

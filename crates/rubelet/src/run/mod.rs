@@ -6,6 +6,7 @@ mod groups;
 mod node;
 mod once;
 mod report;
+mod rest;
 mod table;
 mod wire;
 

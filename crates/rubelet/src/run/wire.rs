@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::embedded::{Embedded, EmbeddedError};
-use super::{Plan, groups, node, once, report};
+use super::{Plan, groups, node, once, report, rest};
 use crate::http::{About, Server, ServerError, State};
 use crate::place::PlaceError;
 use crate::watch::{standstill, told_to_end};
@@ -133,6 +133,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         ended = running => ended,
         // A runtime may stand still with those who do not read its events.
         never = standstill::whenever_asked(&mut pleg, &observing, &stood_still) => match never {},
+        never = rest::whenever_quiet(handle.board().changes(), rubelet_runtime::memory::give_back) => match never {},
     };
     if let Some(recorder) = pleg.record(None) {
         recorder.finish()?;

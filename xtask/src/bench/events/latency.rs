@@ -26,15 +26,18 @@ Milliseconds, median (p99, most).
 - events: after the runtime published the end, on a PLEG that follows the event stream. Published is when a second,
   bare reader of the stream got it in the same process; what is before that is the runtime's own time
 - whole: the same, after the container ended by the runtime's clock
-- relist: after it was published, on a PLEG that lists once a second, at the same time";
+- relist: after it was published, on a PLEG that lists once a second, at the same time
+containerd 1.6 publishes nothing: there a PLEG can only list.";
 
 /// So many containers come and go at a time, each in a pod of its own.
 const AT_A_TIME: usize = 4;
+/// The second between two lists, and what they and an inspection take, in milliseconds.
+const ONE_RELIST: f64 = 1_100.0;
 /// Longer than anything takes that ever comes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn measure(node: &Node, samples: usize) -> Result<Row> {
-    let diary = Arc::new(Diary::default());
+    let diary = Arc::new(Diary::new(Seen::is_by_all));
     let mut readers = JoinSet::new();
     readers.spawn(diary.clone().follow_stream(node.client().get_container_events().await?));
     let mut listening = Listening::start(node, true);
@@ -45,7 +48,22 @@ pub(super) async fn measure(node: &Node, samples: usize) -> Result<Row> {
         (seen.by_event, seen.since_end) = (Some(at), since_end);
     }));
     readers.spawn(diary.clone().follow(listing.handle(), |seen, at, _| seen.by_list = Some(at)));
+    live(node, samples, &diary).await
+}
 
+/// On a runtime that publishes nothing: a PLEG as `rubelet watch` has it, which finds that out by itself.
+pub(super) async fn measure_unpublished(node: &Node, samples: usize) -> Result<Row> {
+    let diary = Arc::new(Diary::new(|seen| seen.by_list.is_some()));
+    let mut listening = Listening::start(node, true);
+    listening.ready().await?;
+    let mut readers = JoinSet::new();
+    readers.spawn(diary.clone().follow(listening.handle(), |seen, at, since_end| {
+        (seen.by_list, seen.since_end) = (Some(at), since_end);
+    }));
+    live(node, samples, &diary).await
+}
+
+async fn live(node: &Node, samples: usize, diary: &Arc<Diary>) -> Result<Row> {
     let mut lives = JoinSet::new();
     for place in 0..AT_A_TIME {
         let (client, diary) = (node.client(), diary.clone());
@@ -112,14 +130,26 @@ struct Seen {
     since_end: Duration,
 }
 
+impl Seen {
+    fn is_by_all(&self) -> bool {
+        self.published.is_some() && self.by_event.is_some() && self.by_list.is_some()
+    }
+}
+
 /// What has been seen so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Diary {
     seen: Mutex<HashMap<String, Seen>>,
     written: Notify,
+    /// Whether all have seen it who ever will.
+    is_whole: fn(&Seen) -> bool,
 }
 
 impl Diary {
+    fn new(is_whole: fn(&Seen) -> bool) -> Self {
+        Self { seen: Mutex::default(), written: Notify::new(), is_whole }
+    }
+
     fn write(&self, id: &str, note: impl FnOnce(&mut Seen)) {
         note(self.seen.lock().entry(id.to_owned()).or_default());
         self.written.notify_waiters();
@@ -150,7 +180,7 @@ impl Diary {
         loop {
             let written = self.written.notified();
             let seen = self.seen.lock().get(container.as_str()).copied();
-            if let Some(seen @ Seen { published: Some(_), by_event: Some(_), by_list: Some(_), .. }) = seen {
+            if let Some(seen) = seen.filter(self.is_whole) {
                 return seen;
             }
             written.await;
@@ -172,17 +202,19 @@ impl Row {
         "runtime        ends                    events                     whole                    relist";
 
     fn add(&mut self, seen: &Seen) {
-        if let Seen { published: Some(published), by_event: Some(event), by_list: Some(list), since_end } =
-            seen
-        {
+        self.whole.push(seen.since_end);
+        if let Seen { published: Some(published), by_event: Some(event), by_list: Some(list), .. } = seen {
             // Whoever is told first may well be the PLEG.
             self.events.push(event.saturating_duration_since(*published));
             self.relist.push(list.saturating_duration_since(*published));
-            self.whole.push(*since_end);
         }
     }
 
     pub(super) fn verdicts(&self) -> Vec<Verdict> {
+        if self.events.is_empty() {
+            let what = format!("{}: end to event without events, most, in ms", self.node);
+            return vec![Verdict::at_most(&what, milliseconds(&self.whole, 1.0), ONE_RELIST)];
+        }
         let what =
             |share: &str| format!("{}: end to event after it was published, {share}, in ms", self.node);
         vec![
@@ -195,11 +227,14 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let column = |times: &[Duration]| {
+            if times.is_empty() {
+                return "–".to_owned();
+            }
             let [median, p99, most] = [0.5, 0.99, 1.0].map(|share| milliseconds(times, share));
             format!("{median:8.2} ({p99:7.2},{most:7.2})")
         };
         let Self { node, events, whole, relist } = self;
-        let ends = events.len();
+        let ends = whole.len();
         write!(f, "{node:<14} {ends:4} {:>25} {:>25} {:>25}", column(events), column(whole), column(relist))
     }
 }

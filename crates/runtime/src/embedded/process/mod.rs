@@ -1,13 +1,11 @@
 //! The few system calls that have no safe wrapper.
 
-mod memory;
 mod signals;
 
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
 use super::error::{Error, Result};
 
-pub(crate) use memory::give_back_file_pages;
 pub(crate) use signals::reset_signals;
 
 /// Takes ownership of a descriptor that the parent process left open for us, and keeps it from going any further.

@@ -6,7 +6,7 @@ use nix::sched::{CloneFlags, unshare};
 use rustix::mount::{MountPropagationFlags, mount_change};
 
 use crate::embedded::error::{Error, Result};
-use crate::embedded::process;
+use crate::memory;
 
 /// What it tells its maker, in one line.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(crate) fn main() -> Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null");
     let null = null.map_err(|error| Error::io("open /dev/null", error))?;
     let _ = rustix::stdio::dup2_stdin(&null);
-    process::give_back_file_pages();
+    memory::give_back_file_pages();
     // Last: with this the maker goes on.
     let _ = rustix::stdio::dup2_stdout(&null);
     loop {

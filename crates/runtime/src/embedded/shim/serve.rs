@@ -20,10 +20,10 @@ use super::protocol::{Command, Progress, Report};
 use super::reap::Reaped;
 use super::settings::Settings;
 use crate::embedded::cgroup::Cgroups;
+use crate::embedded::clock;
 use crate::embedded::error::{Error, Result};
 use crate::embedded::state::{Cause, Exit};
 use crate::embedded::store::{self, Durability};
-use crate::embedded::{clock, process};
 
 /// A request line is short; a peer that sends more is not ours.
 const MAX_REQUEST: usize = 256;
@@ -272,7 +272,7 @@ impl Shim {
             let _ = client.socket.write_all(Report::Started { pid, at }.line().as_bytes());
         }
         // From here on there is nothing to do but wait.
-        process::give_back_file_pages();
+        crate::memory::give_back_file_pages();
     }
 
     fn fail(&mut self, message: String) {

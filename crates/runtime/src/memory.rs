@@ -1,6 +1,26 @@
-//! A process that has set itself up and will now sleep gives back the pages of its binaries that it no longer needs.
+//! A process that will now sleep gives back the memory that it does not need for that.
 
 use std::io::{BufRead as _, BufReader};
+
+/// Gives back what is only needed while there is something to do: pages of the program that were used last long ago, and
+/// memory that was freed but is kept for the next time. Blocks, for a millisecond or two.
+pub fn give_back() {
+    give_back_file_pages();
+    give_back_freed();
+}
+
+/// An allocator keeps what is freed in the middle of its heaps, and each thread has a heap.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "malloc_trim has no safe wrapper")]
+fn give_back_freed() {
+    // SAFETY: malloc_trim(3) takes a number, may be called by any thread, and touches only memory that is free.
+    unsafe {
+        let _ = nix::libc::malloc_trim(0);
+    }
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn give_back_freed() {}
 
 /// Drops this process's hold on the unmodified pages of its binaries: code, and what is only read at the start.
 ///
@@ -13,7 +33,8 @@ pub(crate) fn give_back_file_pages() {
     for (start, len) in clean_ranges(lines.map_while(Result::ok)) {
         // SAFETY: the range is mapped from a file, is not writable, and by the kernel's word none of its pages has been
         // written to since it was mapped; so every page that is dropped is read back from the file on its next use,
-        // with the same content. This process has one thread: nobody changes the mappings meanwhile.
+        // with the same content. Binaries are mapped when the program is loaded and never after: no thread puts anything
+        // else there meanwhile.
         unsafe {
             let _ =
                 rustix::mm::madvise(start as *mut std::ffi::c_void, len, rustix::mm::Advice::LinuxDontNeed);
