@@ -19,24 +19,7 @@ pub(super) fn check(input: &Input<'_>) -> Result<()> {
         let problem = "system call filters are not available: use Unconfined";
         return Err(Error::unsupported(format!("{FIELD}.seccomp"), problem));
     }
-    if let Some(apparmor) = &context.apparmor
-        && apparmor.profile_type() == ProfileType::Localhost
-        && !input.facts.apparmor
-    {
-        return Err(Error::unsupported(
-            format!("{FIELD}.apparmor"),
-            "AppArmor is not enabled on this machine",
-        ));
-    }
-    if !context.apparmor_profile.is_empty()
-        && context.apparmor_profile.starts_with("localhost/")
-        && !input.facts.apparmor
-    {
-        return Err(Error::unsupported(
-            format!("{FIELD}.apparmor_profile"),
-            "AppArmor is not enabled on this machine",
-        ));
-    }
+    check_apparmor(context, input.facts.apparmor)?;
     if input.facts.selinux && context.selinux_options.is_some() {
         return Err(Error::unsupported(
             format!("{FIELD}.selinux_options"),
@@ -69,18 +52,56 @@ fn legacy_seccomp(path: &str) -> ProfileType {
     }
 }
 
-/// The `AppArmor` profile to run under, where the machine has `AppArmor` and the request names one.
-pub(super) fn apparmor_profile(input: &Input<'_>) -> Option<String> {
-    if !input.facts.apparmor || input.privileged() {
-        return None;
+/// What a request says of `AppArmor`, in either of its fields.
+enum AppArmor<'a> {
+    Unconfined,
+    RuntimeDefault,
+    Localhost(&'a str),
+    /// Words of the deprecated field that mean nothing.
+    Unreadable,
+}
+
+impl<'a> AppArmor<'a> {
+    fn of(context: &'a v1::LinuxContainerSecurityContext) -> (&'static str, Self) {
+        let Some(profile) = &context.apparmor else {
+            let old = match context.apparmor_profile.as_str() {
+                "" | "unconfined" => Self::Unconfined,
+                "runtime/default" => Self::RuntimeDefault,
+                other => other.strip_prefix("localhost/").map_or(Self::Unreadable, Self::Localhost),
+            };
+            return ("apparmor_profile", old);
+        };
+        let new = match profile.profile_type() {
+            ProfileType::Unconfined => Self::Unconfined,
+            ProfileType::RuntimeDefault => Self::RuntimeDefault,
+            ProfileType::Localhost => Self::Localhost(&profile.localhost_ref),
+        };
+        ("apparmor", new)
     }
-    let context = input.security()?;
-    match &context.apparmor {
-        Some(profile) if profile.profile_type() == ProfileType::Localhost => {
-            Some(profile.localhost_ref.clone())
+}
+
+fn check_apparmor(context: &v1::LinuxContainerSecurityContext, is_enabled: bool) -> Result<()> {
+    let (field, wanted) = AppArmor::of(context);
+    let problem = match wanted {
+        AppArmor::Unconfined => return Ok(()),
+        AppArmor::Unreadable => "say unconfined, runtime/default or localhost/NAME",
+        AppArmor::RuntimeDefault | AppArmor::Localhost(_) if !is_enabled => {
+            "AppArmor is not enabled on this machine"
         }
-        Some(_) => None,
-        None => context.apparmor_profile.strip_prefix("localhost/").map(str::to_owned),
+        AppArmor::RuntimeDefault => {
+            "this runtime has no profile of its own: use Unconfined, or Localhost with a profile that is loaded"
+        }
+        AppArmor::Localhost("") => "Localhost needs the name of a profile",
+        AppArmor::Localhost(_) => return Ok(()),
+    };
+    Err(Error::unsupported(format!("{FIELD}.{field}"), problem))
+}
+
+/// The `AppArmor` profile to run under, if the request names one. A privileged container has it, too: it was asked for.
+pub(super) fn apparmor_profile(input: &Input<'_>) -> Option<String> {
+    match AppArmor::of(input.security()?).1 {
+        AppArmor::Localhost(name) => Some(name.to_owned()),
+        AppArmor::Unconfined | AppArmor::RuntimeDefault | AppArmor::Unreadable => None,
     }
 }
 

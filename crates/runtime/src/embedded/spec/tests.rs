@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use v1::security_profile::ProfileType;
+
 use super::*;
 use crate::embedded::cgroup::Cgroups;
 
@@ -431,5 +433,48 @@ fn what_cannot_be_done_is_refused_by_name() {
     for (case, field) in table {
         let refusal = case.refusal();
         assert!(refusal.starts_with(field), "{refusal:?} should name {field:?}");
+    }
+}
+
+#[test]
+fn apparmor_is_what_was_asked_for_or_a_refusal() {
+    let on = |enabled: bool, change: fn(&mut v1::LinuxContainerSecurityContext)| {
+        let mut case = Case::new().context(change);
+        case.facts.apparmor = enabled;
+        case
+    };
+    let profile = |kind: ProfileType, name: &str| {
+        Some(v1::SecurityProfile { profile_type: kind.into(), localhost_ref: name.to_owned() })
+    };
+    let refused: [(bool, fn(&mut v1::LinuxContainerSecurityContext), &str); 7] = [
+        (true, |context| context.apparmor = Some(v1::SecurityProfile::default()), "apparmor: "),
+        (false, |context| context.apparmor = Some(v1::SecurityProfile::default()), "apparmor: "),
+        (true, |context| context.apparmor_profile = "runtime/default".to_owned(), "apparmor_profile: "),
+        (false, |context| context.apparmor_profile = "localhost/p".to_owned(), "apparmor_profile: "),
+        (true, |context| context.apparmor_profile = "localhost/".to_owned(), "apparmor_profile: "),
+        (true, |context| context.apparmor_profile = "p".to_owned(), "apparmor_profile: "),
+        (false, |context| context.apparmor_profile = "p".to_owned(), "apparmor_profile: "),
+    ];
+    for (enabled, change, field) in refused {
+        let refusal = on(enabled, change).refusal();
+        assert!(refusal.starts_with(&format!("linux.security_context.{field}")), "{refusal}");
+    }
+    for privileged in [false, true] {
+        for (enabled, wanted, old, gives) in [
+            (true, profile(ProfileType::Localhost, "p"), "", json!("p")),
+            (true, None, "localhost/p", json!("p")),
+            (true, profile(ProfileType::Unconfined, ""), "localhost/p", Value::Null),
+            (false, profile(ProfileType::Unconfined, ""), "", Value::Null),
+            (true, None, "unconfined", Value::Null),
+            (true, None, "", Value::Null),
+        ] {
+            let mut case = Case::new().context(|context| {
+                context.privileged = privileged;
+                context.apparmor = wanted.clone();
+                context.apparmor_profile = old.to_owned();
+            });
+            case.facts.apparmor = enabled;
+            assert_eq!(case.spec()["process"]["apparmorProfile"], gives, "{wanted:?} {old} {privileged}");
+        }
     }
 }
