@@ -5,8 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::HTTPGetAction;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use parking_lot::Mutex;
-use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ServerConfig, SupportedProtocolVersion};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -33,13 +34,23 @@ impl TestServer {
 
     /// The same, over TLS.
     pub(crate) async fn start_tls(answers: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        Self::start_with_certificate(CERTIFICATE, rustls::DEFAULT_VERSIONS, answers).await
+    }
+
+    /// The same, with a certificate that need not be one, and in these versions of TLS.
+    pub(crate) async fn start_with_certificate(
+        certificate: &'static [u8],
+        versions: &[&'static SupportedProtocolVersion],
+        answers: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let key = provider.key_provider.load_private_key(PrivatePkcs8KeyDer::from(KEY).into()).unwrap();
+        let certified = CertifiedKey::new(vec![certificate.into()], key);
         let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![CERTIFICATE.into()], PrivatePkcs8KeyDer::from(KEY).into())
-            .unwrap();
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         Self::serve(Some(TlsAcceptor::from(Arc::new(config))), Arc::new(answers)).await
     }
 

@@ -94,6 +94,15 @@ async fn a_certificate_of_anybody_will_do_but_plain_text_is_recognised() {
 }
 
 #[tokio::test]
+async fn a_certificate_that_nobody_can_read_will_do_too() {
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let answers = |_: &str| reply(200, "", "old");
+        let old = TestServer::start_with_certificate(b"not X.509", &[version], answers).await;
+        assert_eq!(ask(&old.action("/", "HTTPS")).await.unwrap().body, "old", "{version:?}");
+    }
+}
+
+#[tokio::test]
 async fn only_the_beginning_of_an_answer_is_read() {
     let server = TestServer::start(|_| reply(200, "", &"x".repeat(1 << 20))).await;
     assert_eq!(ask(&server.action("/", "HTTP")).await.unwrap().body.len(), 10 << 10);
