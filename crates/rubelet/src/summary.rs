@@ -1,14 +1,19 @@
 //! A pod in a line, as `kubectl get pods` shows it.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
+mod mood;
+mod word;
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 use rubelet_model::UnixNanos;
+
+pub(crate) use mood::Mood;
 
 /// A pod in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// `namespace/name`.
     pub(crate) name: String,
-    /// The one word that tells most: the phase, or what is wrong.
+    /// The one word that tells most; kubectl's, and `Stopped` for a pod that ended because it was told to.
     pub(crate) status: String,
     pub(crate) ready: usize,
     pub(crate) containers: usize,
@@ -35,11 +40,10 @@ impl Summary {
         let phase = text(&status.phase);
         let is_over = matches!(phase.as_str(), "Succeeded" | "Failed");
         let trouble = init.iter().chain(regular).find_map(trouble);
-        let (word, detail) = match (stage, trouble) {
-            ("terminating", _) if !is_over => ("Terminating".to_owned(), None),
-            ("terminated", _) if !is_over => ("Stopped".to_owned(), None),
-            (_, Some((reason, message))) if !is_over => (reason, message),
-            _ => (status.reason.clone().unwrap_or(phase), status.message.clone()),
+        let (word, detail) = match stage {
+            "terminating" if !is_over => ("Terminating".to_owned(), None),
+            "terminated" if !is_over => ("Stopped".to_owned(), None),
+            _ => (word::of(pod, status), trouble.filter(|_| !is_over).or_else(|| status.message.clone())),
         };
         Self {
             name: format!("{}/{}", text(&metadata.namespace), text(&metadata.name)),
@@ -47,27 +51,36 @@ impl Summary {
             ready: stay.filter(|container| container.ready).count(),
             containers: spec.map_or(0, |spec| spec.containers.len()) + sidecars.len(),
             restarts: init.iter().chain(regular).map(|container| i64::from(container.restart_count)).sum(),
-            detail: detail.or_else(|| last_end(regular)),
+            detail: detail.or_else(|| last_end(regular)).or_else(|| last_failure(init)),
         }
     }
 }
 
-/// What keeps a container from running, if it is worth a word.
-fn trouble(container: &ContainerStatus) -> Option<(String, Option<String>)> {
+/// What keeps a container from running.
+fn trouble(container: &ContainerStatus) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    let reason = waiting.reason.clone()?;
-    let message = waiting.message.as_ref().map(|message| format!("{}: {message}", container.name));
-    Some((reason, message))
+    waiting.message.as_ref().map(|message| format!("{}: {message}", container.name))
 }
 
 /// How a container ended that was started again.
 fn last_end(containers: &[ContainerStatus]) -> Option<String> {
-    containers.iter().find_map(|container| {
-        let ended = |state: &Option<ContainerState>| state.as_ref()?.terminated.clone();
-        let last = ended(&container.state).or_else(|| ended(&container.last_state))?;
-        let reason = last.reason.as_deref().unwrap_or_default();
-        Some(format!("{} last ended with {} {reason}", container.name, last.exit_code).trim_end().to_owned())
-    })
+    containers.iter().find_map(|container| Some(end_of(container, &last(container)?)))
+}
+
+/// How an init container ended that should not have.
+fn last_failure(init: &[ContainerStatus]) -> Option<String> {
+    let failed = |container: &ContainerStatus| last(container).filter(|last| last.exit_code != 0);
+    init.iter().find_map(|container| Some(end_of(container, &failed(container)?)))
+}
+
+fn last(container: &ContainerStatus) -> Option<ContainerStateTerminated> {
+    let ended = |state: &Option<ContainerState>| state.as_ref()?.terminated.clone();
+    ended(&container.state).or_else(|| ended(&container.last_state))
+}
+
+fn end_of(container: &ContainerStatus, last: &ContainerStateTerminated) -> String {
+    let reason = last.reason.as_deref().unwrap_or_default();
+    format!("{} last ended with {} {reason}", container.name, last.exit_code).trim_end().to_owned()
 }
 
 /// The time it is.

@@ -9,7 +9,7 @@ use pleg::GoDuration;
 use super::diagnose::{Finding, Severity};
 use crate::http::AgentReport;
 use crate::local::PodInfo;
-use crate::summary::Summary;
+use crate::summary::{Mood, Summary};
 
 /// Everything that only an agent knows.
 #[derive(Clone, Debug, Default)]
@@ -125,23 +125,10 @@ impl AgentFacts {
     }
 
     fn pods_in_trouble(&self, findings: &mut Vec<Finding>) {
-        let is_well = |status: &str| {
-            matches!(
-                status,
-                "Running"
-                    | "Succeeded"
-                    | "Completed"
-                    | "Pending"
-                    | "ContainerCreating"
-                    | "PodInitializing"
-                    | "Terminating"
-                    | "Stopped"
-            )
-        };
         let bad: Vec<String> = self
             .pods
             .iter()
-            .filter(|pod| !is_well(&pod.status))
+            .filter(|pod| Mood::of(&pod.status) == Mood::Bad)
             .map(|pod| match &pod.detail {
                 Some(detail) => format!("{}: {}: {detail}", pod.name, pod.status),
                 None => format!("{}: {}", pod.name, pod.status),

@@ -12,10 +12,10 @@ use rubelet_agent::runtime::{ImageStore, Runtime};
 use rubelet_agent::source::SourceId;
 use rubelet_agent::sync_loop::{Agent, AgentHandle};
 
-use super::table::{self, Mood};
+use super::table;
 use super::wire::{Ended, told};
 use super::{Plan, Screen};
-use crate::summary::{Summary, short_time};
+use crate::summary::{Mood, Summary, short_time};
 
 const WELL: Style = AnsiColor::Green.on_default();
 const BUSY: Style = AnsiColor::Yellow.on_default();

@@ -16,7 +16,6 @@ use render::render;
 use view::View;
 
 pub(crate) use screen::Screen;
-pub(crate) use view::Mood;
 
 use super::report::ProblemTeller;
 

@@ -6,8 +6,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row, Table, Widget as _};
 
-use super::view::{Event, Mood, View};
-use crate::summary::Summary;
+use super::view::{Event, View};
+use crate::summary::{Mood, Summary};
 
 const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);

@@ -38,25 +38,6 @@ pub(super) struct Event {
     pub(super) at: i64,
 }
 
-/// How well a pod is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
-    Well,
-    Busy,
-    Bad,
-}
-
-impl Mood {
-    /// By the one word that tells most of a pod.
-    pub(crate) fn of(status: &str) -> Self {
-        match status {
-            "Running" | "Succeeded" | "Completed" => Self::Well,
-            "Pending" | "ContainerCreating" | "PodInitializing" | "Terminating" | "Stopped" => Self::Busy,
-            _ => Self::Bad,
-        }
-    }
-}
-
 impl View {
     /// Takes over how all pods are now. Events of pods that are gone stay until newer ones take their place.
     pub(super) fn update_pods(&mut self, all: &[Arc<PodView>]) {

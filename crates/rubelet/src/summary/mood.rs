@@ -1,0 +1,49 @@
+//! How well a pod is, by the word that tells most of it.
+
+/// How well a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Well,
+    Busy,
+    Bad,
+}
+
+impl Mood {
+    /// By the word in the column `STATUS`.
+    pub(crate) fn of(status: &str) -> Self {
+        match status {
+            "Running" | "Succeeded" | "Completed" => Self::Well,
+            "Pending" | "ContainerCreating" | "PodInitializing" | "NotReady" | "Terminating" | "Stopped" => {
+                Self::Busy
+            }
+            _ if is_counting(status) => Self::Busy,
+            _ => Self::Bad,
+        }
+    }
+}
+
+/// `Init:1/2`: init containers that do what they should.
+fn is_counting(status: &str) -> bool {
+    status.strip_prefix("Init:").is_some_and(|count| count.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_to_be_well_is_bad() {
+        let table = [
+            ("Running", Mood::Well),
+            ("Completed", Mood::Well),
+            ("Init:0/2", Mood::Busy),
+            ("Init:Error", Mood::Bad),
+            ("NotReady", Mood::Busy),
+            ("Error", Mood::Bad),
+            ("OutOfcpu", Mood::Bad),
+        ];
+        for (status, mood) in table {
+            assert_eq!(Mood::of(status), mood, "{status}");
+        }
+    }
+}
