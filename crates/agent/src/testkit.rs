@@ -39,6 +39,10 @@ struct World {
     exec_answers: BTreeMap<String, (i32, String, Duration)>,
     execs: Vec<(String, String)>,
     memory_used: Option<u64>,
+    network_problem: Option<String>,
+    /// Whether it does not know that containers can have a stop signal.
+    lacks_stop_signals: bool,
+    stop_signals: BTreeMap<ContainerId, v1::Signal>,
 }
 
 impl World {
@@ -120,6 +124,16 @@ impl FakeRuntime {
     /// Every container uses so much memory from now on.
     pub(crate) fn uses_memory(&self, bytes: u64) {
         self.0.lock().memory_used = Some(bytes);
+    }
+
+    /// There is no network for pods from now on, or there is again.
+    pub(crate) fn network_fails(&self, problem: Option<&str>) {
+        self.0.lock().network_problem = problem.map(str::to_owned);
+    }
+
+    /// It is a runtime from before there were stop signals.
+    pub(crate) fn lack_stop_signals(&self) {
+        self.0.lock().lacks_stop_signals = true;
     }
 
     /// A call never comes back from now on.
@@ -262,6 +276,9 @@ impl Runtime for FakeRuntime {
     async fn run_sandbox(&self, config: v1::PodSandboxConfig, _: &str) -> Result<SandboxId, CallError> {
         let metadata = config.metadata.unwrap();
         self.call("run_sandbox", format!("run sandbox {}", metadata.attempt)).await?;
+        if let Some(problem) = &self.0.lock().network_problem {
+            return Err(refused(&format!("failed to setup network for sandbox: {problem}")));
+        }
         let mut world = self.0.lock();
         let is_ready = |sandbox: &Sandbox| {
             sandbox.status.state == SandboxState::Ready
@@ -283,6 +300,11 @@ impl Runtime for FakeRuntime {
         world.sandboxes.insert(id.clone(), Sandbox { pod, status });
         drop(world);
         self.answer("run_sandbox", id)
+    }
+
+    async fn network_problem(&self) -> Result<Option<String>, CallError> {
+        self.call("network_problem", "is there a network?".to_owned()).await?;
+        Ok(self.0.lock().network_problem.clone())
     }
 
     async fn sandbox_ips(&self, _: &SandboxId) -> Result<Vec<IpAddr>, CallError> {
@@ -319,6 +341,7 @@ impl Runtime for FakeRuntime {
         config: v1::ContainerConfig,
         _: v1::PodSandboxConfig,
     ) -> Result<ContainerId, CallError> {
+        let stop_signal = config.stop_signal();
         let metadata = config.metadata.unwrap();
         let words = format!("create {}-{}", metadata.name, metadata.attempt);
         self.call("create_container", words).await?;
@@ -359,8 +382,15 @@ impl Runtime for FakeRuntime {
             restart_count: metadata.attempt,
         };
         world.containers.insert(id.clone(), (uid, status));
+        if !world.lacks_stop_signals && stop_signal != v1::Signal::RuntimeDefault {
+            world.stop_signals.insert(id.clone(), stop_signal);
+        }
         drop(world);
         self.answer("create_container", id)
+    }
+
+    async fn stop_signal(&self, id: &ContainerId) -> Result<Option<v1::Signal>, CallError> {
+        Ok(self.0.lock().stop_signals.get(id).copied())
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), CallError> {

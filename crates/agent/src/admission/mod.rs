@@ -8,6 +8,7 @@ mod affinity;
 mod ports;
 mod sysctl;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{AppArmorProfile, Pod, SecurityContext};
@@ -15,7 +16,9 @@ use rubelet_cri::v1;
 
 use crate::pod::{Amounts, containers, init_containers, requests};
 use crate::resource::Quantity;
+use crate::status::ResizePending;
 
+pub(crate) use sysctl::dotted as dotted_sysctl;
 pub use sysctl::{BadSysctlPattern, SysctlPattern};
 
 const OS_LABEL: &str = "kubernetes.io/os";
@@ -110,26 +113,19 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// One word for it.
-    pub(crate) fn reason(&self) -> &'static str {
-        match self {
+    pub(crate) fn reason(&self) -> Cow<'static, str> {
+        let word = match self {
             Self::Sysctl(_) => "SysctlForbidden",
             Self::OsSelector => "PodOSSelectorNodeLabelDoesNotMatch",
             Self::Os => "PodOSNotSupported",
-            Self::OutOf { resource, .. } => match resource.as_str() {
-                "cpu" => "OutOfcpu",
-                "memory" => "OutOfmemory",
-                "pods" => "OutOfpods",
-                "ephemeral-storage" => "OutOfephemeral-storage",
-                "hugepages-2Mi" => "OutOfhugepages-2Mi",
-                "hugepages-1Gi" => "OutOfhugepages-1Gi",
-                _ => "OutOfhugepages",
-            },
+            Self::OutOf { resource, .. } => return Cow::Owned(format!("OutOf{resource}")),
             Self::NodeAffinity => "NodeAffinity",
             Self::NodeName => "NodeName",
             Self::NodePorts => "NodePorts",
             Self::AppArmor => "AppArmor",
             Self::SupplementalGroupsPolicy => "SupplementalGroupsPolicyNotSupported",
-        }
+        };
+        Cow::Borrowed(word)
     }
 }
 
@@ -166,6 +162,21 @@ fn check_os(pod: &Pod) -> Result<(), Refusal> {
     }
 }
 
+/// Whether there is room for other resources of a pod that is here, beside the others. Nothing else is asked of it again.
+pub(crate) fn has_room(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), ResizePending> {
+    let wanted = requests(pod);
+    for name in ["memory", "cpu"] {
+        let (Some(asked), Some(capacity)) = (wanted.get(name), node.allocatable.get(name)) else { continue };
+        if asked > capacity {
+            let (requested, capacity) = (number(name, *asked), number(name, *capacity));
+            return Err(ResizePending::Infeasible(format!(
+                "Node didn't have enough capacity: {name}, requested: {requested}, capacity: {capacity}"
+            )));
+        }
+    }
+    check_amounts(pod, others, node).map_err(|refusal| ResizePending::Deferred(refusal.to_string()))
+}
+
 fn check_resources(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> {
     if others.len() + 1 > node.max_pods {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
@@ -176,6 +187,10 @@ fn check_resources(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusa
             capacity: count(node.max_pods),
         });
     }
+    check_amounts(pod, others, node)
+}
+
+fn check_amounts(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> {
     let wanted = requests(pod);
     let usual = ["cpu", "memory", "ephemeral-storage"];
     let huge = wanted.keys().map(String::as_str).filter(|name| name.starts_with("hugepages-"));
@@ -191,16 +206,20 @@ fn check_resources(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusa
         let used = used.get_or_insert_with(|| others.iter().map(|other| requests(other)).collect());
         let used: Quantity = used.iter().filter_map(|amounts| amounts.get(name)).copied().sum();
         if used + *asked > capacity {
-            let number = |amount: Quantity| if name == "cpu" { amount.millis() } else { amount.units() };
             return Err(Refusal::OutOf {
                 resource: name.to_owned(),
-                requested: number(*asked),
-                used: number(used),
-                capacity: number(capacity),
+                requested: number(name, *asked),
+                used: number(name, used),
+                capacity: number(name, capacity),
             });
         }
     }
     Ok(())
+}
+
+/// As the kubelet tells it: millicores, or whole units.
+fn number(name: &str, amount: Quantity) -> i64 {
+    if name == "cpu" { amount.millis() } else { amount.units() }
 }
 
 fn wants_app_armor(pod: &Pod) -> bool {

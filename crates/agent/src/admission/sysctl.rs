@@ -124,7 +124,7 @@ pub(super) fn check(pod: &Pod, allowed: &[SysctlPattern]) -> Result<(), Forbidde
 }
 
 /// `net/ipv4/conf/eth0.1/x` is `net.ipv4.conf.eth0/1.x`: whichever separator comes first is the separator.
-fn dotted(name: &str) -> String {
+pub(crate) fn dotted(name: &str) -> String {
     let uses_slashes = match (name.find('/'), name.find('.')) {
         (Some(slash), Some(dot)) => slash < dot,
         (slash, _) => slash.is_some(),

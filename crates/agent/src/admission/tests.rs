@@ -76,6 +76,12 @@ fn what_does_not_fit_is_told_in_numbers() {
             "Node didn't have enough resource: hugepages-2Mi, requested: 4194304, used: 0, capacity: 0",
         ),
         (
+            vec![],
+            vec![("hugepages-64Ki", "64Ki")],
+            "OutOfhugepages-64Ki",
+            "Node didn't have enough resource: hugepages-64Ki, requested: 65536, used: 0, capacity: 0",
+        ),
+        (
             vec![vec![], vec![], vec![]],
             vec![],
             "OutOfpods",
@@ -91,7 +97,7 @@ fn what_does_not_fit_is_told_in_numbers() {
         let others: Vec<&Pod> = others.iter().collect();
         let got = admit(&asking(&wanted), &others, &node());
         let got = got.err().map(|refusal| (refusal.reason(), refusal.to_string()));
-        assert_eq!(got.unwrap_or_default(), (reason, message.to_owned()), "{wanted:?}");
+        assert_eq!(got.unwrap_or_default(), (reason.into(), message.to_owned()), "{wanted:?}");
     }
 }
 
@@ -148,7 +154,7 @@ fn what_the_node_is_not_is_told() {
         ),
     ];
     for (pod, wanted) in table {
-        let got = admit(&pod, &[&with_port], &node()).err().map_or("", |refusal| refusal.reason());
+        let got = admit(&pod, &[&with_port], &node()).err().map_or("".into(), |refusal| refusal.reason());
         assert_eq!(got, wanted, "{:?}", pod.spec);
     }
 }

@@ -82,16 +82,16 @@ impl Hierarchies {
 
     /// Sets what a group may use. To set is costly in the kernel, to ask is not: nothing is set to what it is.
     pub(super) fn write(&self, group: &GroupName, values: &Values) -> io::Result<()> {
-        for Setting { controller, file, value } in values.settings(self.version) {
-            let mounts = self.mounts.iter();
-            let has_it = |mount: &&Hierarchy| self.version == Version::Two || mount.controls(controller);
-            let Some(mount) = mounts.into_iter().find(has_it) else { continue };
-            let path = mount.folder(group).join(file);
-            match std::fs::read_to_string(&path) {
-                Ok(present) if present.trim_end() == value => {}
-                // A machine without a controller cannot limit what it does not count; runtimes say so, where it matters.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Ok(_) | Err(_) => std::fs::write(&path, value).map_err(|error| at(&path, &error))?,
+        for setting in values.settings(self.version) {
+            let has_it =
+                |mount: &&Hierarchy| self.version == Version::Two || mount.controls(setting.controller);
+            let folder = self.mounts.iter().find(has_it).map(|mount| mount.folder(group));
+            let is_set = folder.as_deref().map_or(Ok(false), |folder| set(folder, &setting))?;
+            // A machine without a controller cannot limit what it does not count; runtimes say so, where it matters.
+            if !is_set && setting.must_hold {
+                let Setting { controller, file, .. } = setting;
+                let why = format!("{file} cannot be set: this machine has no controller {controller}");
+                return Err(io::Error::new(io::ErrorKind::Unsupported, why));
             }
         }
         Ok(())
@@ -122,6 +122,18 @@ impl Hierarchy {
 
     fn controls(&self, controller: &str) -> bool {
         self.controllers.iter().any(|known| known == controller)
+    }
+}
+
+/// Whether a group has such a file; then it says what it should.
+fn set(folder: &Path, Setting { file, value, .. }: &Setting) -> io::Result<bool> {
+    let path = folder.join(file);
+    match std::fs::read_to_string(&path) {
+        Ok(present) if present.trim_end() == value => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && folder.exists() => Ok(false),
+        // The whole group is gone: whoever wants it makes it again.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(at(&path, &error)),
+        Ok(_) | Err(_) => std::fs::write(&path, value).map(|()| true).map_err(|error| at(&path, &error)),
     }
 }
 

@@ -134,12 +134,12 @@ impl PodGroups {
                 cpu_period: machine.cpu_period,
                 memory: amounts.memory,
                 pids: self.pids_limit,
+                are_own: limits_itself(pod),
             }),
         };
         let mut burstable = self.burstable.lock();
         if qos_class(pod) == QosClass::Burstable {
-            let millis = requests(pod).get("cpu").map_or(0, |cpu| cpu.millis());
-            burstable.insert(pod_ref(pod).uid, millis);
+            burstable.insert(pod_ref(pod).uid, millicores(pod));
         }
         let mut attempt = 0;
         loop {
@@ -153,6 +153,22 @@ impl PodGroups {
                 result => return result.map_err(|source| GroupError { group, source }),
             }
         }
+    }
+
+    /// Counts a pod whose group an agent before this one has made, so that its class weighs what its pods do. Blocks.
+    pub(crate) fn count(&self, pod: &Pod) -> Result<(), GroupError> {
+        let Some(hierarchies) = &self.hierarchies else { return Ok(()) };
+        if qos_class(pod) != QosClass::Burstable {
+            return Ok(());
+        }
+        let mut burstable = self.burstable.lock();
+        let asks = millicores(pod);
+        if burstable.insert(pod_ref(pod).uid, asks) == Some(asks) {
+            return Ok(());
+        }
+        let group = self.root.tier(QosClass::Burstable);
+        let weighed = self.weigh(hierarchies, QosClass::Burstable, &burstable);
+        weighed.map_err(|source| GroupError { group, source })
     }
 
     /// Sets the weight of a class that has one.
@@ -169,7 +185,11 @@ impl PodGroups {
             }
             QosClass::BestEffort => shares(0),
         };
-        hierarchies.write(&self.root.tier(class), &Values::weight(weight))
+        match hierarchies.write(&self.root.tier(class), &Values::weight(weight)) {
+            // Nobody of the class is there to be weighed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
     }
 
     /// Removes the group of a pod of which nothing runs any more, whatever its class was. Blocks.
@@ -192,8 +212,13 @@ impl PodGroups {
     }
 }
 
+/// What a pod asks for of cpu.
+fn millicores(pod: &Pod) -> i64 {
+    requests(pod).get("cpu").map_or(0, |cpu| cpu.millis())
+}
+
 /// Whether a pod has limits that are not those of its containers.
-fn limits_itself(pod: &Pod) -> bool {
+pub(crate) fn limits_itself(pod: &Pod) -> bool {
     let own = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     own.and_then(|resources| resources.limits.as_ref()).is_some_and(|limits| !limits.is_empty())
 }

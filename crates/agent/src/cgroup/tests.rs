@@ -13,22 +13,33 @@ use values::Version;
 struct Machinery {
     folder: tempfile::TempDir,
     groups: PodGroups,
+    version: Version,
+    mounts: Vec<(PathBuf, &'static [&'static str])>,
 }
 
 impl Machinery {
     fn new(version: Version) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let mounts: Vec<(PathBuf, &[&str])> = match version {
+        let mounts: Vec<(PathBuf, &'static [&'static str])> = match version {
             Version::One => vec![(at("cpu"), &["cpu"]), (at("memory"), &["memory"]), (at("pids"), &["pids"])],
             Version::Two => vec![(at(""), &[])],
         };
         for (point, _) in &mounts {
             std::fs::create_dir_all(point).unwrap();
         }
+        let groups = Self::groups(version, &mounts);
+        Self { folder, groups, version, mounts }
+    }
+
+    fn groups(version: Version, mounts: &[(PathBuf, &'static [&'static str])]) -> PodGroups {
         let settings = CgroupSettings { pids_limit: Some(50), ..CgroupSettings::default() };
-        let groups = PodGroups::over(Some(Hierarchies::in_folder(version, &mounts)), &settings);
-        Self { folder, groups }
+        PodGroups::over(Some(Hierarchies::in_folder(version, mounts)), &settings)
+    }
+
+    /// Those of an agent that has just come back.
+    fn restarted(&self) -> PodGroups {
+        Self::groups(self.version, &self.mounts)
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -85,6 +96,7 @@ fn a_pod_has_a_group_in_that_of_its_class_and_the_class_weighs_what_its_pods_do(
         .put_files("cpu/kubepods/burstable/poda", &["cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us"]);
     machinery.put_files("memory/kubepods/burstable/poda", &["memory.limit_in_bytes"]);
     machinery.put_files("pids/kubepods/burstable/poda", &["pids.max"]);
+    machinery.put_files("pids/kubepods/burstable/podb", &["pids.max"]);
     let (one, two) = (pod("a", "500m", Some("1Mi")), pod("b", "1", None));
     assert_eq!(machinery.groups.parent(&one), "/kubepods/burstable/poda");
     machinery.groups.ensure(&one, &machine).unwrap();
@@ -98,6 +110,7 @@ fn a_pod_has_a_group_in_that_of_its_class_and_the_class_weighs_what_its_pods_do(
     assert_eq!(machinery.read("cpu/kubepods/burstable/cpu.shares"), "1536");
 
     std::fs::create_dir(machinery.at("cpu/kubepods/burstable/podb/container")).unwrap();
+    std::fs::remove_file(machinery.at("pids/kubepods/burstable/podb/pids.max")).unwrap();
     machinery.groups.forget(&"b".into()).unwrap();
     machinery.groups.forget(&"b".into()).unwrap();
     assert!(!machinery.at("cpu/kubepods/burstable/podb").exists());
@@ -108,9 +121,31 @@ fn a_pod_has_a_group_in_that_of_its_class_and_the_class_weighs_what_its_pods_do(
 }
 
 #[test]
+fn pods_of_an_agent_before_count_in_the_weight_of_their_class() {
+    let machinery = Machinery::new(Version::One);
+    let machine = Machine::default();
+    machinery.put_files("cpu/kubepods/burstable", &["cpu.shares"]);
+    for pod in ["a", "b", "c"] {
+        machinery.put_files(&format!("pids/kubepods/burstable/pod{pod}"), &["pids.max"]);
+    }
+    let weight = || machinery.read("cpu/kubepods/burstable/cpu.shares");
+    let old = [pod("a", "500m", None), pod("b", "1", None)];
+    old.iter().for_each(|pod| machinery.groups.ensure(pod, &machine).unwrap());
+    assert_eq!(weight(), "1536");
+    let groups = machinery.restarted();
+    groups.count(&old[0]).unwrap();
+    groups.ensure(&pod("c", "2", None), &machine).unwrap();
+    groups.count(&old[1]).unwrap();
+    groups.count(&old[1]).unwrap();
+    groups.count(&pod("d", "0", None)).unwrap();
+    assert_eq!(weight(), "3584");
+}
+
+#[test]
 fn what_is_in_use_stays_and_is_told() {
     let machinery = Machinery::new(Version::Two);
     let best_effort = pod("a", "0", None);
+    machinery.put_files("kubepods/besteffort/poda", &["pids.max"]);
     machinery.groups.ensure(&best_effort, &Machine::default()).unwrap();
     // In place of a process.
     machinery.put_files("kubepods/besteffort/poda", &["process"]);
@@ -119,6 +154,26 @@ fn what_is_in_use_stays_and_is_told() {
     machinery.remove_files();
     machinery.groups.forget(&"a".into()).unwrap();
     assert!(!machinery.at("kubepods").exists());
+}
+
+#[test]
+fn a_limit_of_the_pod_itself_that_cannot_be_set_is_an_error() {
+    let machinery = Machinery::new(Version::Two);
+    let machine = Machine::default();
+    // A file that is not there is a controller that is not.
+    machinery.put_files("kubepods/burstable/poda", &["pids.max"]);
+    let mut pod = pod("a", "500m", Some("1Mi"));
+    machinery.groups.ensure(&pod, &machine).unwrap();
+    pod.spec.as_mut().unwrap().resources = Some(ResourceRequirements {
+        requests: Some([("memory".to_owned(), WireQuantity("1Mi".to_owned()))].into()),
+        limits: Some([("memory".to_owned(), WireQuantity("2Mi".to_owned()))].into()),
+        claims: None,
+    });
+    let error = machinery.groups.ensure(&pod, &machine).unwrap_err().to_string();
+    assert!(error.contains("memory.max cannot be set: this machine has no controller memory"), "{error}");
+    machinery.put_files("kubepods/burstable/poda", &["memory.max"]);
+    machinery.groups.ensure(&pod, &machine).unwrap();
+    assert_eq!(machinery.read("kubepods/burstable/poda/memory.max"), "2097152");
 }
 
 #[test]

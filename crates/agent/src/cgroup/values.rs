@@ -23,6 +23,8 @@ pub(super) struct Limits {
     pub(super) cpu_period: i64,
     pub(super) memory: Option<i64>,
     pub(super) pids: Option<i64>,
+    /// Whether cpu and memory are limits of the pod itself: then nobody else holds it to them.
+    pub(super) are_own: bool,
 }
 
 /// One file of a group.
@@ -31,6 +33,8 @@ pub(super) struct Setting {
     pub(super) controller: &'static str,
     pub(super) file: &'static str,
     pub(super) value: String,
+    /// Whether a group that cannot be held to this must not be.
+    pub(super) must_hold: bool,
 }
 
 impl Values {
@@ -41,26 +45,30 @@ impl Values {
 
     /// The files to write, in this order.
     pub(super) fn settings(&self, version: Version) -> Vec<Setting> {
-        let setting = |controller, file, value| Setting { controller, file, value };
+        let setting = |controller, file, value| Setting { controller, file, value, must_hold: false };
+        let limit = |controller, file, value, must_hold| Setting { controller, file, value, must_hold };
         let or =
             |limit: Option<i64>, none: &str| limit.map_or_else(|| none.to_owned(), |limit| limit.to_string());
         let mut settings = vec![match version {
             Version::One => setting("cpu", "cpu.shares", self.cpu_shares.to_string()),
             Version::Two => setting("cpu", "cpu.weight", weight(self.cpu_shares).to_string()),
         }];
-        let Some(Limits { cpu_quota, cpu_period, memory, pids }) = self.limits else { return settings };
+        let Some(Limits { cpu_quota, cpu_period, memory, pids, are_own }) = self.limits else {
+            return settings;
+        };
+        let (cpu_holds, memory_holds) = (are_own && cpu_quota.is_some(), are_own && memory.is_some());
         match version {
             Version::One => settings.extend([
                 setting("cpu", "cpu.cfs_period_us", cpu_period.to_string()),
-                setting("cpu", "cpu.cfs_quota_us", or(cpu_quota, "-1")),
-                setting("memory", "memory.limit_in_bytes", or(memory, "-1")),
+                limit("cpu", "cpu.cfs_quota_us", or(cpu_quota, "-1"), cpu_holds),
+                limit("memory", "memory.limit_in_bytes", or(memory, "-1"), memory_holds),
             ]),
             Version::Two => settings.extend([
-                setting("cpu", "cpu.max", format!("{} {cpu_period}", or(cpu_quota, "max"))),
-                setting("memory", "memory.max", or(memory, "max")),
+                limit("cpu", "cpu.max", format!("{} {cpu_period}", or(cpu_quota, "max")), cpu_holds),
+                limit("memory", "memory.max", or(memory, "max"), memory_holds),
             ]),
         }
-        settings.push(setting("pids", "pids.max", or(pids, "max")));
+        settings.push(limit("pids", "pids.max", or(pids, "max"), pids.is_some()));
         settings
     }
 }
@@ -81,8 +89,13 @@ mod tests {
 
     #[test]
     fn each_version_has_its_files() {
-        let limits =
-            Limits { cpu_quota: Some(50_000), cpu_period: 100_000, memory: Some(1 << 20), pids: Some(100) };
+        let limits = Limits {
+            cpu_quota: Some(50_000),
+            cpu_period: 100_000,
+            memory: Some(1 << 20),
+            pids: Some(100),
+            are_own: false,
+        };
         let values = Values { cpu_shares: 512, limits: Some(limits) };
         assert_eq!(
             written(&values, Version::One),
@@ -114,6 +127,18 @@ mod tests {
             ["cpu: cpu.cfs_quota_us=-1", "memory: memory.limit_in_bytes=-1"]
         );
         assert_eq!(written(&Values::weight(2), Version::One), ["cpu: cpu.shares=2"]);
+    }
+
+    #[test]
+    fn what_nobody_else_holds_a_pod_to_must_hold() {
+        let limits = Limits { memory: Some(1 << 20), cpu_period: 100_000, ..Limits::default() };
+        let held = |limits: Limits| -> Vec<&'static str> {
+            let settings = Values { cpu_shares: 2, limits: Some(limits) }.settings(Version::Two);
+            settings.iter().filter(|setting| setting.must_hold).map(|setting| setting.file).collect()
+        };
+        assert_eq!(held(limits), [""; 0]);
+        assert_eq!(held(Limits { are_own: true, ..limits }), ["memory.max"]);
+        assert_eq!(held(Limits { pids: Some(5), ..limits }), ["pids.max"]);
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, DownwardAPIVolumeFile, EmptyDirVolumeSource, HTTPGetAction, LifecycleHandler,
-    ObjectFieldSelector, Pod, PodSecurityContext, PodSpec, Probe, ResourceRequirements, Volume,
+    ObjectFieldSelector, Pod, PodSecurityContext, Probe, ResourceRequirements, Volume,
 };
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use crate::pod::{limits_of_containers, requests_of_containers};
 use crate::volumes::DEFAULT_FILE_MODE;
 
 /// Fills in everything that is not said.
@@ -27,7 +27,7 @@ pub(super) fn pod(pod: &mut Pod) {
     for volume in spec.volumes.iter_mut().flatten() {
         self::volume(volume);
     }
-    pod_resources(spec);
+    pod_resources(pod);
 }
 
 fn container(container: &mut Container, host_network: bool) {
@@ -133,21 +133,39 @@ fn requests_from_limits(resources: &mut ResourceRequirements) {
     }
 }
 
-/// The same for the pod as a whole, for what none of its containers asks for.
-fn pod_resources(spec: &mut PodSpec) {
-    let Some(resources) = &mut spec.resources else { return };
-    let asked: BTreeMap<&String, &Quantity> = spec
-        .containers
-        .iter()
-        .filter_map(|container| container.resources.as_ref()?.requests.as_ref())
-        .flatten()
-        .collect();
-    for (name, limit) in resources.limits.clone().unwrap_or_default() {
-        if !asked.contains_key(&name) {
-            resources.requests.get_or_insert_default().entry(name).or_insert(limit);
+/// The same for the pod as a whole, if it limits itself: it asks for what its containers ask for together, and for as much as
+/// it may use of what none of them asks for. Its huge pages are those of its containers, if it says nothing of them.
+fn pod_resources(pod: &mut Pod) {
+    let (asked, mut huge_pages) = (requests_of_containers(pod), limits_of_containers(pod));
+    huge_pages.retain(|name, _| name.starts_with("hugepages-"));
+    let Some(resources) = pod.spec.as_mut().and_then(|spec| spec.resources.as_mut()) else { return };
+    let is_empty = |list: &Option<BTreeMap<_, _>>| list.as_ref().is_none_or(BTreeMap::is_empty);
+    if is_empty(&resources.limits) && is_empty(&resources.requests) {
+        return;
+    }
+    for (name, amount) in huge_pages {
+        if resources.requests.as_ref().is_none_or(|requests| !requests.contains_key(&name)) {
+            let limits = resources.limits.get_or_insert_default();
+            limits.entry(name).or_insert_with(|| amount.written());
         }
     }
+    let limits = resources.limits.clone().unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    let requests = resources.requests.get_or_insert_default();
+    for name in OVERCOMMITTED {
+        if let Some(amount) = asked.get(name) {
+            requests.entry(name.to_owned()).or_insert_with(|| amount.written());
+        }
+    }
+    for (name, limit) in limits {
+        requests.entry(name).or_insert(limit);
+    }
 }
+
+/// What a pod may use more of than it asks for.
+const OVERCOMMITTED: [&str; 2] = ["cpu", "memory"];
 
 /// No tag is the tag `latest`, unless a digest says which image is meant.
 fn is_latest(image: &str) -> bool {

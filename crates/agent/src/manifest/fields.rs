@@ -4,6 +4,7 @@ mod table;
 
 use super::Issue;
 use super::tree::{Node, Value};
+use crate::pod::NODE_CRITICAL;
 use table::{CLOSED_GATES, POD_SPEC};
 
 /// What becomes of a field.
@@ -42,7 +43,7 @@ pub(super) fn ignored(pod: &Node<'_>) -> Vec<(u32, Issue)> {
         }
         for list in ["initContainers", "containers"] {
             for (index, container) in items(spec.get(list)).iter().enumerate() {
-                note_devices(container, &format!("spec.{list}[{index}]"), &mut found);
+                note_resources(container, &format!("spec.{list}[{index}]"), &mut found);
             }
         }
     }
@@ -75,13 +76,21 @@ fn note(node: &Node<'_>, path: &str, of: &Type, found: &mut Vec<(u32, Issue)>) {
     }
 }
 
-fn note_devices(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
+fn note_resources(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
     let Some(resources) = container.get("resources") else { return };
     for list in ["limits", "requests"] {
         let Some(Value::Map(amounts)) = resources.get(list).map(|node| &node.value) else { continue };
-        for (name, amount) in amounts.iter().filter(|(name, _)| name.contains('/')) {
+        for (name, amount) in amounts {
+            let what = match (list, &**name) {
+                ("limits", "ephemeral-storage") => {
+                    "nothing is evicted, so what the container writes to disk is not limited"
+                }
+                (_, name) if name.contains('/') => {
+                    "there are no device plugins, so the container gets no such device"
+                }
+                _ => continue,
+            };
             let path = format!("{path}.resources.{list}[{name}]");
-            let what = "there are no device plugins, so the container gets no such device";
             found.push((amount.line, Issue::IgnoredField { path, what }));
         }
     }
@@ -104,6 +113,7 @@ fn asks_for_something(name: &str, value: &Value<'_>) -> bool {
         Value::List(items) => !items.is_empty(),
         Value::Map(entries) => !entries.is_empty(),
         Value::Text(text) if name == "schedulerName" => text != "default-scheduler",
+        Value::Text(text) if name == "priorityClassName" => text != NODE_CRITICAL,
         Value::Text(text) => !text.is_empty(),
         Value::Bool(true) | Value::Signed(_) | Value::Unsigned(_) | Value::Float(_) => true,
     }

@@ -29,7 +29,7 @@ use crate::manifest::Objects;
 use crate::metrics::Operation;
 use crate::probe::{PodProbes, Verdicts};
 use crate::runtime::{ImageStore, Runtime};
-use crate::status::Phase;
+use crate::status::{Phase, ResizePending};
 
 /// The task of one pod.
 pub(crate) struct Actor<R> {
@@ -64,6 +64,10 @@ pub(crate) struct Actor<R> {
     synced_since: Option<Stamp>,
     /// Until when nothing can be done at all.
     hold_until: Option<Stamp>,
+    /// Why the pod does not get what its manifest says yet.
+    resize_pending: Option<ResizePending>,
+    /// Whether the pod counts in the weight of its class.
+    is_counted: bool,
     /// Whether the volumes should be looked at although nothing starts.
     refresh_volumes: bool,
 }
@@ -114,6 +118,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
             acted: Stamp::ZERO,
             synced_since: None,
             hold_until: None,
+            resize_pending: None,
+            is_counted: false,
             refresh_volumes: false,
         }
     }
@@ -163,6 +169,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             self.memory.forgive();
             self.hold_until = None;
             self.refresh_volumes = true;
+            self.tell_of_resize(wish.resize_pending.clone());
         }
         let now = self.tools.clock.stamp();
         let lifecycle = std::mem::replace(&mut self.lifecycle, Lifecycle::born(Arc::default()));
@@ -207,6 +214,9 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let plan = plan(inputs);
         let lacks_sandbox = matches!(plan, Plan::Recreate { .. });
         self.lacks_sandbox = lacks_sandbox;
+        if !lacks_sandbox && !std::mem::replace(&mut self.is_counted, true) {
+            self.count_in_class(pod).await;
+        }
         let now = self.tools.clock.stamp();
         if self.is_past_deadline(pod, now) {
             self.say_deadline_exceeded();
@@ -238,6 +248,18 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
         let next_look = self.next_look(pod, now);
         Next::Idle(Some(outcome.retry_at.map_or(next_look, |retry| retry.min(next_look))))
+    }
+
+    /// A pod that was there before this agent has its group already, but its class must weigh it, too.
+    async fn count_in_class(&self, pod: &Arc<Pod>) {
+        if self.tools.groups.is_none() {
+            return;
+        }
+        let (tools, counted) = (self.tools.clone(), pod.clone());
+        let count = move || tools.groups.as_ref().map_or(Ok(()), |groups| groups.count(&counted));
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(count).await {
+            tracing::warn!(pod = %spec::pod_ref(pod), %error, "the weight of a class of pods cannot be set");
+        }
     }
 
     /// Carries out a plan; `None` if the pod was ended in the middle of it. What probes find out meanwhile is told at

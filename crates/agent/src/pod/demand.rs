@@ -52,6 +52,16 @@ pub(crate) fn requests_without_overhead(pod: &Pod) -> Amounts {
     of_pod(pod, List::Requests)
 }
 
+/// What the containers of a pod ask for together, whatever it asks for itself.
+pub(crate) fn requests_of_containers(pod: &Pod) -> Amounts {
+    of_containers(pod, List::Requests)
+}
+
+/// What the containers of a pod may use together, as far as they are limited.
+pub(crate) fn limits_of_containers(pod: &Pod) -> Amounts {
+    of_containers(pod, List::Limits)
+}
+
 /// What a pod may use at most, with its overhead. A resource that some container has no limit of is only limited for the
 /// others: see [`declares_limit`].
 pub(crate) fn limits(pod: &Pod) -> Amounts {
@@ -94,6 +104,12 @@ fn with_overhead(pod: &Pod, mut amounts: Amounts) -> Amounts {
 }
 
 fn of_pod(pod: &Pod, list: List) -> Amounts {
+    let mut amounts = of_containers(pod, list);
+    amounts.extend(list.of(own(pod)));
+    amounts
+}
+
+fn of_containers(pod: &Pod, list: List) -> Amounts {
     let mut together = Amounts::new();
     for container in spec::containers(pod) {
         add(&mut together, &list.of_container(container));
@@ -111,7 +127,6 @@ fn of_pod(pod: &Pod, list: List) -> Amounts {
         raise(&mut largest, &now);
     }
     raise(&mut together, &largest);
-    together.extend(list.of(own(pod)));
     together
 }
 

@@ -45,6 +45,11 @@ impl Grants {
         (grant.attempt == instance.attempt).then_some(&grant.resources)
     }
 
+    /// What containers were given, by name.
+    pub(crate) fn into_sizes(self) -> BTreeMap<String, ResourceRequirements> {
+        self.containers.into_iter().map(|(name, grant)| (name, grant.resources)).collect()
+    }
+
     /// An instance of a container is made with these.
     pub(crate) fn give(&mut self, name: &str, attempt: u32, resources: Option<&ResourceRequirements>) {
         let resources = resources.cloned().unwrap_or_default();

@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn wish(number: u64, pod: Arc<Pod>) -> Mail {
-        Mail::wish(Wish { number, pod, objects: Arc::default() })
+        Mail::wish(Wish { number, pod, objects: Arc::default(), resize_pending: None })
     }
 
     #[test]

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::manifest::Objects;
-use crate::status::Rejection;
+use crate::status::{Rejection, ResizePending};
 
 /// A pod as its source wants it, with the number of that wish: a higher one is newer.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct Wish {
     pub(crate) pod: Arc<Pod>,
     /// The config maps and secrets that it may use.
     pub(crate) objects: Arc<Objects>,
+    /// Why its resources are not those of its manifest.
+    pub(crate) resize_pending: Option<ResizePending>,
 }
 
 impl PartialEq for Wish {
@@ -157,6 +159,7 @@ mod tests {
             number,
             pod: Arc::default(),
             objects: Arc::default(),
+            resize_pending: None,
         }));
         let end = prop::option::of(
             (prop::option::of(0_u64..50), any::<bool>()).prop_map(|(grace, forget)| End { grace, forget }),

@@ -33,14 +33,16 @@ pub(crate) use act::Tools;
 pub(crate) use actor::{Actor, Parts as ActorParts};
 pub use backoff::Growth;
 pub use config::{HostDns, Machine, NodeDns, SecuritySettings};
-pub(crate) use config::{PodAmounts, QosClass, pod_amounts, qos_class, shares};
-pub(crate) use demand::{Amounts, requests};
+pub(crate) use config::{NODE_CRITICAL, PodAmounts, QosClass, pod_amounts, qos_class, shares};
+pub(crate) use demand::{Amounts, limits_of_containers, requests, requests_of_containers};
 pub(crate) use grants::Grants;
 pub(crate) use journal::Journal;
 pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
 pub use plan::PodNetwork;
 pub(crate) use plan::{ContainerKind, newest};
-pub(crate) use restart::{restarts_after, should_start};
+pub(crate) use resize::{asks_for_more, with_sizes, with_sizes_of};
+pub(crate) use restart::{asks_for_all, could_ask_for_all, restarts_after, should_start};
 pub(crate) use spec::{
-    containers, full_name, init_containers, is_being_deleted, is_sidecar, orphan, pod_ref, uses_host_network,
+    all_containers, containers, full_name, init_containers, is_being_deleted, is_sidecar, orphan, pod_ref,
+    uses_host_network,
 };

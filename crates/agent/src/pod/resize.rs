@@ -7,7 +7,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use std::collections::BTreeMap;
 
 use super::config::{PodAmounts, qos_class};
+use super::demand::{Amounts, requests};
 use super::grants::Grants;
+use super::spec::all_containers;
 use crate::resource::Quantity;
 
 /// What can be changed while a container runs.
@@ -101,6 +103,36 @@ pub(crate) fn changes_class(pod: &Pod, grants: &Grants) -> bool {
 /// Whether the control group of the pod is not as it should be.
 pub(crate) fn changes_group(wanted: &PodAmounts, grants: &Grants) -> bool {
     grants.pod.as_ref().is_some_and(|given| given.amounts != *wanted)
+}
+
+/// Whether a pod asks for more of anything than another.
+pub(crate) fn asks_for_more(pod: &Pod, than: &Pod) -> bool {
+    let had = requests(than);
+    let amount = |amounts: &Amounts, name: &str| amounts.get(name).copied().unwrap_or(Quantity::ZERO);
+    requests(pod).iter().any(|(name, asked)| *asked > amount(&had, name))
+}
+
+/// A pod whose containers have what another's have: a change that waits.
+pub(crate) fn with_sizes_of(pod: &Pod, other: &Pod) -> Pod {
+    let all: BTreeMap<&str, &Container> =
+        all_containers(other).map(|container| (container.name.as_str(), container)).collect();
+    let mut pod = with_sizes(pod, |name| Some(all.get(name)?.resources.clone().unwrap_or_default()));
+    if let (Some(spec), Some(other)) = (&mut pod.spec, &other.spec) {
+        spec.resources.clone_from(&other.resources);
+    }
+    pod
+}
+
+/// A pod whose containers have these resources, where there are any for them.
+pub(crate) fn with_sizes(pod: &Pod, sizes: impl Fn(&str) -> Option<ResourceRequirements>) -> Pod {
+    let mut pod = pod.clone();
+    let Some(spec) = &mut pod.spec else { return pod };
+    for container in spec.init_containers.iter_mut().flatten().chain(&mut spec.containers) {
+        if let Some(size) = sizes(&container.name) {
+            container.resources = Some(size);
+        }
+    }
+    pod
 }
 
 #[cfg(test)]

@@ -39,6 +39,21 @@ pub(crate) fn restarts_after(pod: &Pod, container: &Container, exit_code: i32) -
         || RestartPolicy::effective(pod, container).restarts(exit_code)
 }
 
+/// Whether a container has ended in a way for which all of its pod's containers are to be restarted.
+pub(crate) fn asks_for_all(container: &Container, newest: Option<&ContainerStatus>) -> bool {
+    newest.is_some_and(|newest| {
+        newest.state == ContainerState::Exited
+            && matching_rule(container, newest.exit_code) == Some(RuleAction::RestartAllContainers)
+    })
+}
+
+/// Whether a container of the pod could ever ask for that.
+pub(crate) fn could_ask_for_all(pod: &Pod) -> bool {
+    spec::all_containers(pod)
+        .flat_map(|container| container.restart_policy_rules.iter().flatten())
+        .any(|rule| rule.action == "RestartAllContainers")
+}
+
 /// Whether a container that is (newest first) in this state is to be started.
 pub(crate) fn should_start(pod: &Pod, container: &Container, newest: Option<&ContainerStatus>) -> bool {
     if spec::is_being_deleted(pod) {

@@ -12,7 +12,7 @@ pub(crate) fn read(name: &str) -> Option<v1::Signal> {
 }
 
 /// The signal that ends a container; the image's own, if its manifest names none.
-pub(super) fn of(container: &Container) -> v1::Signal {
+pub(crate) fn of(container: &Container) -> v1::Signal {
     let named = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.as_deref());
     named.and_then(read).unwrap_or(v1::Signal::RuntimeDefault)
 }

@@ -58,8 +58,9 @@ impl Gate {
     pub(super) async fn turn(&self) -> Turn {
         let _waits = self.metrics.command_waits();
         // Nobody closes them.
-        let place = self.places.clone().acquire_owned().await.ok();
         let beginning = self.beginnings.clone().acquire_owned().await.ok();
+        // Last, so that only what runs has a place: those before it hold up nobody, as nobody could begin without one.
+        let place = self.places.clone().acquire_owned().await.ok();
         self.metrics.command_begins();
         Turn { beginning, place, metrics: self.metrics.clone() }
     }

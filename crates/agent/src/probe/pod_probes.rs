@@ -34,6 +34,8 @@ pub(crate) struct Prober<R> {
 /// A probe that runs.
 struct Running {
     probe: Arc<Probe>,
+    /// Whether it began only after the startup probe had succeeded, or waits for that.
+    follows_startup: bool,
     ips: Arc<[IpAddr]>,
     task: JoinHandle<()>,
 }
@@ -103,8 +105,11 @@ impl<R: Runtime> PodProbes<R> {
     pub(crate) fn tend(&mut self, pod: &Pod, status: &PodStatus, ips: &[IpAddr], is_ending: bool) {
         let now = self.prober.clock.now();
         let probed: Vec<Probed<'_>> = probed(pod, status).collect();
-        let is_probed = |id: &ContainerId| probed.iter().any(|one| one.instance.id == *id);
-        self.running.retain(|(id, kind), _| is_probed(id) && (!is_ending || kind.outlives_order_to_end()));
+        let is_probed = |id: &ContainerId, kind: Kind| {
+            probed.iter().any(|one| one.instance.id == *id && one.kind == kind)
+        };
+        self.running
+            .retain(|(id, kind), _| is_probed(id, *kind) && (!is_ending || kind.outlives_order_to_end()));
         self.verdicts.send_if_modified(|verdicts| verdicts.keep(is_probed));
         let ips: Arc<[IpAddr]> = ips.into();
         for one in &probed {
@@ -126,7 +131,10 @@ impl<R: Runtime> PodProbes<R> {
         if was_lost {
             tracing::error!(pod = %self.pod, container = %one.instance.id, "a probe was lost; it is begun anew");
         }
-        *running.probe == *one.probe && running.ips == *ips && !was_lost
+        *running.probe == *one.probe
+            && running.follows_startup == one.follows_startup()
+            && running.ips == *ips
+            && !was_lost
     }
 
     fn begin(&mut self, one: &Probed<'_>, ips: &Arc<[IpAddr]>, now: Now) {
@@ -160,16 +168,22 @@ impl<R: Runtime> PodProbes<R> {
             course,
             verdicts: self.verdicts.clone(),
             delay,
+            follows_startup: one.follows_startup(),
         };
         self.counted.insert((kind, container.name.as_str().into()));
-        let running = Running { probe, ips: ips.clone(), task: tokio::spawn(worker.run()) };
+        let running = Running {
+            probe,
+            follows_startup: one.follows_startup(),
+            ips: ips.clone(),
+            task: tokio::spawn(worker.run()),
+        };
         self.running.insert((id.clone(), kind), running);
     }
 
     /// Ends all of them: nothing of the pod runs any more.
     pub(crate) fn end(&mut self) {
         self.running.clear();
-        self.verdicts.send_if_modified(|verdicts| verdicts.keep(|_| false));
+        self.verdicts.send_if_modified(|verdicts| verdicts.keep(|_, _| false));
     }
 
     /// Writes down what is known, if that is not what was written last.
@@ -208,6 +222,12 @@ struct Probed<'a> {
     container: &'a Container,
     instance: &'a ContainerStatus,
     probe: &'a Probe,
+}
+
+impl Probed<'_> {
+    fn follows_startup(&self) -> bool {
+        self.kind.waits_for_start() && self.container.startup_probe.is_some()
+    }
 }
 
 /// The probes of all containers and sidecars of a pod that run.

@@ -56,10 +56,16 @@ impl Verdicts {
     }
 
     /// Forgets the others; whether there were any.
-    pub(super) fn keep(&mut self, is_kept: impl Fn(&ContainerId) -> bool) -> bool {
-        let before = self.by_container.len();
-        self.by_container.retain(|id, _| is_kept(id));
-        self.by_container.len() != before
+    pub(super) fn keep(&mut self, is_kept: impl Fn(&ContainerId, Kind) -> bool) -> bool {
+        let mut forgot = false;
+        self.by_container.retain(|id, verdicts| {
+            let gone = Kind::ALL.into_iter().filter(|kind| !is_kept(id, *kind));
+            for kind in gone {
+                forgot |= verdicts.by_mut(kind).take().is_some();
+            }
+            Kind::ALL.into_iter().any(|kind| is_kept(id, kind))
+        });
+        forgot
     }
 }
 

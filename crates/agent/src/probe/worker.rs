@@ -30,6 +30,8 @@ pub(super) struct Worker<R> {
     pub(super) verdicts: watch::Sender<Verdicts>,
     /// How long the container is left alone, whatever its startup probe says.
     pub(super) delay: Duration,
+    /// Whether it waits for the startup probe.
+    pub(super) follows_startup: bool,
 }
 
 impl<R: Runtime> Worker<R> {
@@ -40,7 +42,7 @@ impl<R: Runtime> Worker<R> {
         }
         let clock = self.prober.clock.clone();
         let mut due = clock.stamp().plus(self.delay);
-        if self.kind.waits_for_start() && self.question.container.startup_probe.is_some() {
+        if self.follows_startup {
             self.started().await;
             due = due.max(clock.stamp());
         }

@@ -28,6 +28,11 @@ impl Runtime for CriRuntime {
         Ok(self.client.run_pod_sandbox(config, handler).await?)
     }
 
+    async fn network_problem(&self) -> Result<Option<String>, CallError> {
+        let conditions = self.client.status(false).await?.status.unwrap_or_default().conditions;
+        Ok(conditions.iter().find_map(network_problem))
+    }
+
     async fn sandbox_ips(&self, id: &SandboxId) -> Result<Vec<IpAddr>, CallError> {
         Ok(self.client.sandbox_status(id).await?.map(|status| status.ips).unwrap_or_default())
     }
@@ -47,6 +52,12 @@ impl Runtime for CriRuntime {
         sandbox_config: v1::PodSandboxConfig,
     ) -> Result<ContainerId, CallError> {
         Ok(self.client.create_container(sandbox, config, sandbox_config).await?)
+    }
+
+    async fn stop_signal(&self, id: &ContainerId) -> Result<Option<v1::Signal>, CallError> {
+        let status = self.client.describe_container(id, false).await?.status;
+        let signal = status.map(|status| status.stop_signal());
+        Ok(signal.filter(|signal| *signal != v1::Signal::RuntimeDefault))
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), CallError> {
@@ -128,9 +139,42 @@ fn spec(image: &str) -> v1::ImageSpec {
     v1::ImageSpec { image: image.to_owned(), ..v1::ImageSpec::default() }
 }
 
+/// What a condition says against the network, in the kubelet's words.
+fn network_problem(condition: &v1::RuntimeCondition) -> Option<String> {
+    let v1::RuntimeCondition { r#type, status, reason, message } = condition;
+    (r#type == "NetworkReady" && !status)
+        .then(|| format!("NetworkReady=false reason:{reason} message:{message}"))
+}
+
 fn gone_is_fine(answer: Result<(), rubelet_cri::Error>) -> Result<(), CallError> {
     match answer {
         Err(error) if !error.is_not_found() => Err(error.into()),
         Err(_) | Ok(()) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_network_that_is_not_ready_is_a_problem() {
+        let condition = |name: &str, status: bool| v1::RuntimeCondition {
+            r#type: name.to_owned(),
+            status,
+            reason: "NetworkPluginNotReady".to_owned(),
+            message: "cni plugin not initialized".to_owned(),
+        };
+        let table = [
+            (condition("RuntimeReady", false), None),
+            (condition("NetworkReady", true), None),
+            (
+                condition("NetworkReady", false),
+                Some("NetworkReady=false reason:NetworkPluginNotReady message:cni plugin not initialized"),
+            ),
+        ];
+        for (condition, wanted) in table {
+            assert_eq!(network_problem(&condition).as_deref(), wanted, "{condition:?}");
+        }
     }
 }

@@ -25,6 +25,9 @@ pub trait Runtime: Send + Sync + 'static {
         handler: &str,
     ) -> impl Future<Output = Result<SandboxId, CallError>> + Send;
 
+    /// Why there is no network for pods now, as the runtime tells; `None` if there is, or it does not tell.
+    fn network_problem(&self) -> impl Future<Output = Result<Option<String>, CallError>> + Send;
+
     /// The addresses of a sandbox that was just made.
     fn sandbox_ips(&self, id: &SandboxId) -> impl Future<Output = Result<Vec<IpAddr>, CallError>> + Send;
 
@@ -41,6 +44,13 @@ pub trait Runtime: Send + Sync + 'static {
         config: v1::ContainerConfig,
         sandbox_config: v1::PodSandboxConfig,
     ) -> impl Future<Output = Result<ContainerId, CallError>> + Send;
+
+    /// The signal that ends a container; `None` if the runtime does not tell, because it was never asked for one that it
+    /// understood.
+    fn stop_signal(
+        &self,
+        id: &ContainerId,
+    ) -> impl Future<Output = Result<Option<v1::Signal>, CallError>> + Send;
 
     /// Starts a container.
     fn start_container(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, Pod, PodCondition};
 
-use super::Inputs;
 use super::phase::Phase;
+use super::{Inputs, resize_pending, restarting};
 use crate::pod::{containers, init_containers, is_sidecar};
 
 /// Those that are ours to say. Others are left as they are.
@@ -54,8 +54,12 @@ pub(super) fn of(
         observed_generation: inputs.pod.metadata.generation,
         ..PodCondition::default()
     });
-    let others = given(inputs.pod).iter().filter(|condition| !OWN.contains(&condition.type_.as_str()));
-    own.chain(others.cloned()).collect()
+    let is_own = |kind: &str| {
+        OWN.contains(&kind) || [restarting::CONDITION, resize_pending::CONDITION].contains(&kind)
+    };
+    let others = given(inputs.pod).iter().filter(|condition| !is_own(&condition.type_));
+    let waits = inputs.resize_pending.filter(|_| !phase.is_terminal()).map(|why| why.condition(inputs.pod));
+    own.chain(restarting::condition(inputs, phase)).chain(waits).chain(others.cloned()).collect()
 }
 
 /// The conditions that somebody else has set.

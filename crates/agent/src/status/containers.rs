@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::{
 };
 use rubelet_model::{ContainerState, ContainerStatus};
 
-use super::{Inputs, time};
+use super::{Inputs, restarting, time};
 use crate::pod::{containers, init_containers, is_being_deleted, is_sidecar, should_start};
 use crate::probe::Verdict;
+use crate::volumes::RecursiveReadOnly;
 
 /// As the kernel would put it: killed.
 const LOST_EXIT_CODE: i32 = 137;
@@ -199,20 +200,20 @@ fn seen(
             .as_ref()
             .and_then(|resources| resources.requests.clone())
             .filter(|_| is_running),
-        volume_mounts: mounts(container),
+        volume_mounts: mounts(inputs, container),
         ..ApiContainer::default()
     }
 }
 
-/// What is mounted where. A read-only mount says of the mounts below it that they are not, as long as they need not be.
-fn mounts(container: &Container) -> Option<Vec<VolumeMountStatus>> {
+/// What is mounted where. A read-only mount says of the mounts below it whether they are, too.
+fn mounts(inputs: Inputs<'_>, container: &Container) -> Option<Vec<VolumeMountStatus>> {
     let mount = |mount: &VolumeMount| VolumeMountStatus {
         name: mount.name.clone(),
         mount_path: mount.mount_path.clone(),
         read_only: mount.read_only,
         recursive_read_only: mount.read_only.filter(|read_only| *read_only).map(|_| {
-            let is_enabled = mount.recursive_read_only.as_deref() == Some("Enabled");
-            if is_enabled { "Enabled" } else { "Disabled" }.to_owned()
+            let is_so = RecursiveReadOnly::of(mount).resolve(inputs.features.recursive_read_only);
+            if is_so == Some(true) { "Enabled" } else { "Disabled" }.to_owned()
         }),
         ..VolumeMountStatus::default()
     };
@@ -230,11 +231,25 @@ fn unseen(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContaine
         last_state: before.and_then(|before| before.last_state.clone()),
         state: Some(waiting(Some(reason), None)),
         started: Some(false),
-        volume_mounts: mounts(container),
+        volume_mounts: mounts(inputs, container),
         ..ApiContainer::default()
     };
     let Some(before) = before else { return fresh };
     let state = before.state.as_ref();
+    let was_on = state.is_some_and(|state| state.waiting.is_none());
+    if restarting::was_under_way(inputs.before) && was_on && !inputs.is_over {
+        return ApiContainer {
+            restart_count: before.restart_count + 1,
+            state: Some(waiting(Some(restarting::REASON), Some(restarting::MESSAGE))),
+            last_state: Some(terminated(ContainerStateTerminated {
+                exit_code: LOST_EXIT_CODE,
+                reason: Some(restarting::REASON.to_owned()),
+                message: Some(restarting::MESSAGE.to_owned()),
+                ..ContainerStateTerminated::default()
+            })),
+            ..fresh
+        };
+    }
     if state.is_some_and(|state| state.terminated.is_some()) {
         return before.clone();
     }

@@ -13,6 +13,8 @@ mod containers;
 mod ends;
 mod phase;
 mod rejection;
+mod resize_pending;
+mod restarting;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -25,6 +27,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_model::{ContainerId, PodStatus, UnixNanos};
 
+use crate::admission::RuntimeFeatures;
 use crate::manifest::annotation::is_static;
 use crate::pod::{Grants, qos_class};
 use crate::probe::Verdicts;
@@ -32,6 +35,7 @@ use crate::probe::Verdicts;
 pub(crate) use ends::new_ends;
 pub(crate) use phase::Phase;
 pub(crate) use rejection::Rejection;
+pub(crate) use resize_pending::ResizePending;
 pub(crate) use settle::settle;
 
 /// What keeps a container from running.
@@ -63,6 +67,10 @@ pub(crate) struct Inputs<'a> {
     /// Before the id of every container: `containerd` in `containerd://1234`.
     pub(crate) runtime_name: &'a str,
     pub(crate) host_ips: &'a [IpAddr],
+    /// What the runtime can.
+    pub(crate) features: RuntimeFeatures,
+    /// Why the pod does not get what its manifest says yet.
+    pub(crate) resize_pending: Option<&'a ResizePending>,
 }
 
 /// The status of a pod, as it comes out of what is known; [`settle`] makes it fit what was said before.

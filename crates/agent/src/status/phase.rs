@@ -1,8 +1,10 @@
 //! The phase of a pod: one word for all its containers.
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus as ApiContainer, Pod, PodStatus as ApiStatus};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerStateTerminated, ContainerStatus as ApiContainer, Pod, PodStatus as ApiStatus,
+};
 
-use super::Inputs;
+use super::{Inputs, restarting};
 use crate::manifest::annotation::is_static;
 use crate::pod::{containers, init_containers, is_sidecar, restarts_after};
 
@@ -45,14 +47,18 @@ impl Phase {
     }
 }
 
-/// The exit code of a container that ended, or that waits after it ended.
-fn ended_with(status: &ApiContainer) -> Option<i32> {
+/// The end of a container that ended, or that waits after it ended.
+fn end(status: &ApiContainer) -> Option<&ContainerStateTerminated> {
     let state = status.state.as_ref()?;
-    let ended = state.terminated.as_ref().or_else(|| {
+    state.terminated.as_ref().or_else(|| {
         state.waiting.as_ref()?;
         status.last_state.as_ref()?.terminated.as_ref()
-    });
-    ended.map(|ended| ended.exit_code)
+    })
+}
+
+/// Whether a container that ended so does not come back, not even with all others.
+fn is_for_good(pod: &Pod, container: &Container, end: &ContainerStateTerminated) -> bool {
+    end.reason.as_deref() != Some(restarting::REASON) && !restarts_after(pod, container, end.exit_code)
 }
 
 fn has<T>(
@@ -77,9 +83,8 @@ struct Count {
 
 impl Count {
     fn init(&mut self, pod: &Pod, container: &Container, status: Option<&ApiContainer>) {
-        match status.and_then(ended_with) {
-            Some(0) => {}
-            Some(code) if !restarts_after(pod, container, code) => self.failed_for_good += 1,
+        match status.and_then(end) {
+            Some(end) if end.exit_code != 0 && is_for_good(pod, container, end) => self.failed_for_good += 1,
             Some(_) => {}
             None => self.pending_init += 1,
         }
@@ -93,7 +98,7 @@ impl Count {
         if has(status, |state| state.running.clone()) {
             self.running += 1;
             self.pending_sidecars += usize::from(status.started != Some(true));
-        } else if ended_with(status).is_none() {
+        } else if end(status).is_none() {
             self.pending_sidecars += 1;
             self.waiting += 1;
         }
@@ -105,11 +110,11 @@ impl Count {
             return;
         };
         let has_ended = has(status, |state| state.terminated.clone());
-        match ended_with(status) {
-            Some(code) => {
+        match end(status) {
+            Some(end) => {
                 self.stopped += 1;
-                self.succeeded += usize::from(has_ended && code == 0);
-                self.stopped_for_good += usize::from(!restarts_after(pod, container, code));
+                self.succeeded += usize::from(has_ended && end.exit_code == 0);
+                self.stopped_for_good += usize::from(is_for_good(pod, container, end));
             }
             None if has(status, |state| state.running.clone()) => self.running += 1,
             None => self.waiting += 1,

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_model::UnixNanos;
 
 use super::time;
-use crate::pod::{containers, init_containers, is_sidecar, restarts_after};
+use crate::pod::{containers, could_ask_for_all, init_containers, is_sidecar, restarts_after};
 
 /// All messages of a pod's containers may be so long together.
 const MOST_LAST_WORDS: usize = 12_288;
@@ -31,7 +31,8 @@ pub(crate) fn settle(
     mut status: ApiStatus,
     now: UnixNanos,
 ) -> Result<ApiStatus, IllegalTransition> {
-    if let Some(before) = before {
+    // Restarted with all others, even what has ended for good comes back.
+    if let Some(before) = before.filter(|_| !could_ask_for_all(pod)) {
         check(pod, before, &status)?;
     }
     let said = |kind: &str, value: &str| {

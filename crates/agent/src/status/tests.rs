@@ -16,6 +16,8 @@ struct Case {
     before: Option<ApiStatus>,
     troubles: BTreeMap<Arc<str>, Trouble>,
     is_over: bool,
+    features: RuntimeFeatures,
+    resize_pending: Option<ResizePending>,
 }
 
 impl Case {
@@ -26,6 +28,8 @@ impl Case {
             before: None,
             troubles: BTreeMap::new(),
             is_over: false,
+            features: RuntimeFeatures::default(),
+            resize_pending: None,
         }
     }
 
@@ -52,6 +56,8 @@ impl Case {
             lacks_sandbox: false,
             runtime_name: "test",
             host_ips: &["192.0.2.1".parse().unwrap()],
+            features: self.features,
+            resize_pending: self.resize_pending.as_ref(),
         });
         settle(&self.pod, self.before.as_ref(), status, UnixNanos(5_000_000_000)).unwrap()
     }

@@ -43,6 +43,8 @@ struct Record {
     is_leaving: bool,
     /// Why this node does not take it.
     refusal: Option<Refusal>,
+    /// What it would have if there were room.
+    growth: Option<Growth>,
     /// How many came before it: who came first is asked first.
     number: u64,
     /// What is wanted of it after it has gone.
@@ -59,6 +61,8 @@ pub(super) struct Routes {
     sources: SourcesReady,
     /// Pods of ours in the runtime or on disk, as of the last survey.
     surveyed: BTreeMap<PodUid, PodRef>,
+    /// What was given to pods that are here since before this agent.
+    given: BTreeMap<PodUid, Given>,
     /// What this node takes.
     node: Node,
     /// Pods of which nothing runs any more: they take no room.
@@ -75,6 +79,7 @@ impl Routes {
             objects: BTreeMap::new(),
             sources: SourcesReady::new(sources),
             surveyed: BTreeMap::new(),
+            given: BTreeMap::new(),
             node,
             over: BTreeSet::new(),
             wishes: 0,
@@ -131,9 +136,9 @@ impl Routes {
             if record.is_leaving {
                 record.again = Some((pod.clone(), source.clone()));
             } else {
-                record.pod = pod.clone();
                 record.source = Some(source.clone());
                 record.is_wanted = true;
+                self.take_over(&found.uid, pod);
                 self.changed(&found.uid, commands);
             }
             return;
@@ -159,8 +164,12 @@ impl Routes {
         let name = full_name(&pod);
         let objects =
             source.as_ref().and_then(|source| self.objects.get(source)).cloned().unwrap_or_default();
-        // An orphan is here already, and only to be ended.
-        let refusal = source.as_ref().and_then(|_| self.refusal(&pod));
+        let (pod, growth, refusal) = match &source {
+            Some(_) => self.welcome(&uid, pod),
+            // An orphan is here already, and only to be ended.
+            None => (pod, None, None),
+        };
+        let is_growing = growth.is_some();
         let queue = self.names.entry(name.clone()).or_default();
         queue.push_back(uid.clone());
         let is_first = queue.len() == 1;
@@ -173,11 +182,15 @@ impl Routes {
             is_wanted,
             is_leaving: false,
             refusal: refusal.clone(),
+            growth,
             number: self.arrivals,
             again: None,
         };
         self.records.insert(uid.clone(), record);
         commands.push(Command::Spawn { pod, objects, after: Duration::ZERO, refusal });
+        if is_growing {
+            self.wish(&uid, commands);
+        }
         if is_first {
             commands.push(Command::Post { uid, mail: Mail::may_start() });
         }
@@ -189,7 +202,7 @@ impl Routes {
         match &mut record.again {
             Some((again, _)) => *again = pod.clone(),
             None => {
-                record.pod = pod.clone();
+                self.take_over(&uid, pod);
                 self.changed(&uid, commands);
             }
         }
@@ -230,6 +243,7 @@ impl Routes {
             number: self.wishes,
             pod: record.pod.clone(),
             objects: objects.cloned().unwrap_or_default(),
+            resize_pending: record.growth.as_ref().map(|growth| growth.pending.clone()),
         };
         commands.push(Command::Post { uid: uid.clone(), mail: Mail::wish(wish) });
     }
@@ -306,6 +320,10 @@ impl Routes {
         if self.names.get(&record.name).and_then(VecDeque::front) == Some(uid) {
             commands.push(Command::Post { uid: uid.clone(), mail: Mail::may_start() });
         }
+        if record.growth.is_some() {
+            self.wish(uid, commands);
+        }
+        let Some(record) = self.records.get(uid) else { return };
         if record.is_leaving {
             let mail = Mail::end(End { grace: Some(ORPHAN_GRACE), forget: true });
             commands.push(Command::Post { uid: uid.clone(), mail });
@@ -328,8 +346,11 @@ impl Routes {
     }
 }
 
+mod growth;
 mod room;
 #[cfg(test)]
 mod tests;
 
+pub(super) use growth::Given;
+use growth::Growth;
 pub use room::Outlook;

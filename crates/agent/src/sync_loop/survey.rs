@@ -8,6 +8,10 @@ use std::path::Path;
 
 use rubelet_model::{PodRef, PodUid};
 
+use super::route::Given;
+use crate::pod::Grants;
+use crate::volumes::DataDirectory;
+
 /// The pods that have a folder, by name. Blocks on the disk.
 ///
 /// The name is what keeps a newer version of a pod from starting before an older one has ended. It must not depend on a
@@ -26,6 +30,18 @@ pub(super) fn survey(
         found.unwrap_or_else(|| PodRef::new(uid, "", ""))
     };
     Ok(pods_with_folder(pods)?.into_iter().map(named).collect())
+}
+
+/// What the containers of pods that have a folder were given to use, as an agent before this one noted it. Blocks on the
+/// disk.
+pub(super) fn given(data: &DataDirectory) -> BTreeMap<PodUid, Given> {
+    // What cannot be read now is told by the survey.
+    let pods = pods_with_folder(&data.pods()).unwrap_or_default();
+    let noted = |uid: PodUid| {
+        let noted = Grants::read(&data.pod(uid.as_str()).ok()?.resources()).into_sizes();
+        (!noted.is_empty()).then_some((uid, noted))
+    };
+    pods.into_iter().filter_map(noted).collect()
 }
 
 /// Pods by the folders of their logs, `<namespace>_<name>_<uid>`.

@@ -13,7 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::pulse::Pulse;
 use super::route::{Command, Outlook, Routes};
-use super::survey::survey;
+use super::survey::{given, survey};
 use crate::board::{Board, Keeper, Stage};
 use crate::cgroup::PodGroups;
 use crate::image::Puller;
@@ -230,6 +230,9 @@ impl<R: Runtime + ImageStore> Agent<R> {
             },
             LAST_WRITES,
         ));
+        let data = self.tools.settings.data.clone();
+        // Once, before anything is decided: what was given then still counts.
+        self.routes.were_given(tokio::task::spawn_blocking(move || given(&data)).await.unwrap_or_default());
         let mut events = self.pleg.subscribe();
         let mut relists = self.pleg.relists();
         let mut housekeeping = housekeeping();
@@ -368,8 +371,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
                     let mailbox = Arc::new(Mailbox::default());
                     if let Some(refusal) = refusal {
                         // Before the actor lives, so that nobody ever sees the pod wait.
-                        let rejection =
-                            Rejection { reason: refusal.reason().into(), message: refusal.to_string() };
+                        let rejection = Rejection { reason: refusal.reason(), message: refusal.to_string() };
                         mailbox.post(Mail::rejection(rejection));
                     }
                     let uid = crate::pod::pod_ref(&pod).uid;

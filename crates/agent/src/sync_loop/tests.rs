@@ -4,6 +4,7 @@ mod images;
 mod probes;
 mod resize;
 mod survival;
+mod told;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -126,6 +127,13 @@ impl Drop for Scene {
             assert_eq!(self.runtime.broken_rules(), Vec::<String>::new());
         }
     }
+}
+
+/// What people are told, as `reason: message`.
+fn told(scene: &Scene) -> Vec<String> {
+    let views = scene.handle.board().all();
+    let events = views.iter().flat_map(|view| view.events.clone());
+    events.map(|one| format!("{}: {}", one.reason, one.message)).collect()
 }
 
 /// Why the first container waits.

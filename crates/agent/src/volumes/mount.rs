@@ -50,6 +50,26 @@ pub enum RecursiveReadOnly {
     Enabled,
 }
 
+impl RecursiveReadOnly {
+    /// What a manifest asks for.
+    pub(crate) fn of(mount: &VolumeMount) -> Self {
+        match mount.recursive_read_only.as_deref() {
+            Some("Enabled") => Self::Enabled,
+            Some("IfPossible") => Self::IfPossible,
+            _ => Self::Disabled,
+        }
+    }
+
+    /// Whether it is so on a runtime that can do it, or cannot; `None` if it cannot and should.
+    pub(crate) fn resolve(self, can: bool) -> Option<bool> {
+        match self {
+            Self::Disabled => Some(false),
+            Self::IfPossible => Some(can),
+            Self::Enabled => can.then_some(true),
+        }
+    }
+}
+
 pub(super) fn make(
     directory: &PodDirectory,
     prepared: &Prepared,
@@ -76,11 +96,7 @@ pub(super) fn make(
         host_path,
         container_path: absolute(&wanted.mount_path),
         read_only: volume.read_only || wanted.read_only == Some(true),
-        recursive_read_only: match wanted.recursive_read_only.as_deref() {
-            Some("Enabled") => RecursiveReadOnly::Enabled,
-            Some("IfPossible") => RecursiveReadOnly::IfPossible,
-            _ => RecursiveReadOnly::Disabled,
-        },
+        recursive_read_only: RecursiveReadOnly::of(wanted),
         propagation: match wanted.mount_propagation.as_deref() {
             Some("HostToContainer") => Propagation::HostToContainer,
             Some("Bidirectional") => Propagation::Bidirectional,

@@ -28,7 +28,7 @@ pub(super) async fn open(config: &GroupConfig, client: &RuntimeClient) -> Option
         Ok(groups) => Some(groups),
         Err(error) => {
             anstream::eprintln!(
-                "pods have no control groups of their own, and limits of a whole pod have no effect: {error}"
+                "pods have no control groups of their own, and a pod with limits as a whole does not start: {error}"
             );
             None
         }

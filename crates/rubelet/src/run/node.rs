@@ -114,6 +114,11 @@ fn has_app_armor() -> bool {
     enabled.is_ok_and(|text| text.starts_with('Y'))
 }
 
+/// Whether labels of `SELinux` have an effect.
+pub(super) fn has_selinux() -> bool {
+    Path::new("/sys/fs/selinux/enforce").exists()
+}
+
 /// What the limits of containers depend on.
 pub(super) fn machine(capacity: &BTreeMap<String, Quantity>, config: &NodeConfig) -> Machine {
     let usual = Machine::default();

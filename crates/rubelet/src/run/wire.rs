@@ -199,6 +199,7 @@ fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
     settings.machine = node::machine(&capacity, &plan.node);
     settings.security.seccomp_default = plan.node.seccomp_default;
     settings.security.hidden_paths = node::hidden_paths();
+    settings.security.selinux = node::has_selinux();
     settings.parallel_pulls = plan.parallel_pulls;
     settings.pull_rate = plan.pull_rate;
     settings.resync = plan.resync.unwrap_or(settings.resync);

@@ -29,6 +29,14 @@ fn pod(node: &Node, name: &str, image: &str, resources: &str) -> String {
     format!("{sleeping}    resources: {resources}\n")
 }
 
+/// What the kernel is told of a Burstable container that asks for so many bytes of memory.
+fn oom_score(asked: u64) -> u64 {
+    let facts = fs::read_to_string("/proc/meminfo").expect("proc");
+    let kib = facts.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"));
+    let memory = kib.and_then(|kib| kib.trim().parse::<u64>().ok()).expect("how much memory there is") * 1024;
+    (1000 - 1000 * asked / memory).clamp(3, 999)
+}
+
 fn limits_hold(mut node: Node, image: &str) {
     node.configure("podPidsLimit: 77\n");
     let root = node.cgroup_root();
@@ -52,6 +60,8 @@ fn limits_hold(mut node: Node, image: &str) {
     let pid = node.sleeper(1);
     let of_process = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("proc");
     assert!(of_process.contains(&format!("{path}/")), "{of_process}");
+    let score = fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).expect("proc");
+    assert_eq!(score.trim(), oom_score(32 << 20).to_string());
     node.remove("web.yaml");
     node.until_gone("web");
     assert!(!group("memory", &format!("{root}/kubepods")).exists(), "nothing is left behind");

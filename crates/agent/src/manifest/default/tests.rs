@@ -96,9 +96,44 @@ fn requests_follow_limits() {
         serde_json::json!({"cpu": "500m", "memory": "1Mi"})
     );
     assert_eq!(spec["containers"][1]["resources"], serde_json::json!({}));
-    assert_eq!(spec["resources"].get("requests"), None, "the containers ask for both");
-    let spec = defaulted("{resources: {limits: {cpu: 2}}, containers: [{name: c}]}");
-    assert_eq!(spec["resources"]["requests"], serde_json::json!({"cpu": "2"}));
+}
+
+#[test]
+fn a_pod_that_limits_itself_asks_for_what_its_containers_do_else_for_its_limit() {
+    let both = "limits: {cpu: 2, memory: 1Gi}";
+    let asks = |cpu: &str| format!("{{name: c, resources: {{requests: {{cpu: {cpu}}}}}}}");
+    let sidecar = "{name: s, restartPolicy: Always, resources: {requests: {cpu: 250m}}}";
+    // of the pod, init containers, containers → its requests
+    let table = [
+        (both, String::new(), "{name: c}".to_owned(), serde_json::json!({"cpu": "2", "memory": "1Gi"})),
+        (both, String::new(), asks("500m"), serde_json::json!({"cpu": "500m", "memory": "1Gi"})),
+        (both, asks("1500m"), asks("500m"), serde_json::json!({"cpu": "1500m", "memory": "1Gi"})),
+        (both, sidecar.to_owned(), asks("500m"), serde_json::json!({"cpu": "750m", "memory": "1Gi"})),
+        (
+            "limits: {memory: 1Gi}",
+            String::new(),
+            asks("500m"),
+            serde_json::json!({"cpu": "500m", "memory": "1Gi"}),
+        ),
+        (
+            "limits: {cpu: 2}, requests: {cpu: 1}",
+            String::new(),
+            asks("500m"),
+            serde_json::json!({"cpu": "1"}),
+        ),
+        ("requests: {cpu: 1}", String::new(), asks("500m"), serde_json::json!({"cpu": "1"})),
+    ];
+    for (own, init, containers, wanted) in table {
+        let spec = defaulted(&format!(
+            "{{resources: {{{own}}}, initContainers: [{init}], containers: [{containers}]}}"
+        ));
+        assert_eq!(spec["resources"]["requests"], wanted, "{own} {init} {containers}");
+    }
+    let huge = "{name: c, resources: {limits: {hugepages-2Mi: 4Mi}}}";
+    let spec =
+        defaulted(&format!("{{resources: {{limits: {{memory: 1Gi}}}}, containers: [{huge}, {{name: d}}]}}"));
+    let wanted = serde_json::json!({"memory": "1Gi", "hugepages-2Mi": "4194304"});
+    assert_eq!((&spec["resources"]["limits"], &spec["resources"]["requests"]), (&wanted, &wanted));
 }
 
 #[test]

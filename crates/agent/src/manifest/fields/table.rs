@@ -6,15 +6,13 @@ use super::{Type, Verdict};
 
 const OK: Verdict = Works("");
 const SCHEDULING: Verdict = Ignored("no scheduler chooses a node for this pod");
-const PRIORITY: Verdict =
-    Ignored("priorities are given by the API server, and a pod of a file is critical to its node");
 const PROBE_NOTE: &str = "[probes.md](probes.md)";
 pub(super) const CLOSED_GATES: &str =
     "nobody sets such conditions on a pod of a file, so it never becomes ready";
 const WINDOWS: Verdict = Refused("this is Linux");
 const NO_SERVICE_ACCOUNTS: Verdict = Refused("service accounts live in the API server");
-const APP_ARMOR_NOTE: &str =
-    "where the kernel has AppArmor; elsewhere a profile but `Unconfined` is not admitted";
+const APP_ARMOR_NOTE: &str = "where the kernel has AppArmor; elsewhere a profile but `Unconfined` is not admitted; the embedded runtime has no `RuntimeDefault` and refuses it, by name";
+const SELINUX_NOTE: &str = "where the kernel has SELinux; elsewhere an event says that they are ignored";
 const SECCOMP_NOTE: &str =
     "on containerd and CRI-O; the embedded runtime refuses any profile but `Unconfined`, by name";
 const API_VOLUME: Verdict = Refused("such volumes come from the API server");
@@ -53,9 +51,17 @@ pub(super) static POD_SPEC: Type = Type {
         ("nodeSelector", Works("checked at admission, against the labels of the node")),
         ("os", Parts(&POD_OS, "`windows` is not admitted")),
         ("overhead", Works("counted at admission and in the pod's control group")),
-        ("preemptionPolicy", PRIORITY),
+        (
+            "preemptionPolicy",
+            Ignored("priorities are given by the API server, and a pod of a file is critical to its node"),
+        ),
         ("priority", Works("from 2000000000 on the pod is critical; a pod of a file is in any case")),
-        ("priorityClassName", PRIORITY),
+        (
+            "priorityClassName",
+            Ignored(
+                "priorities are given by the API server; only `system-node-critical` counts: its containers are ended last where memory is short",
+            ),
+        ),
         ("readinessGates", Parts(&READINESS_GATE, CLOSED_GATES)),
         ("resourceClaims", Refused("resource claims live in the API server")),
         ("resources", Parts(&RESOURCES, "")),
@@ -118,7 +124,7 @@ static POD_SECURITY_CONTEXT: Type = Type {
         ("runAsNonRoot", OK),
         ("runAsUser", OK),
         ("seLinuxChangePolicy", Ignored("volumes are relabelled by the runtime")),
-        ("seLinuxOptions", Parts(&SELINUX, "")),
+        ("seLinuxOptions", Parts(&SELINUX, SELINUX_NOTE)),
         ("seccompProfile", Parts(&SECCOMP, SECCOMP_NOTE)),
         ("supplementalGroups", OK),
         ("supplementalGroupsPolicy", Works("where the runtime cannot, `Strict` is not admitted")),
@@ -139,7 +145,7 @@ static SECURITY_CONTEXT: Type = Type {
         ("runAsGroup", OK),
         ("runAsNonRoot", OK),
         ("runAsUser", OK),
-        ("seLinuxOptions", Parts(&SELINUX, "")),
+        ("seLinuxOptions", Parts(&SELINUX, SELINUX_NOTE)),
         ("seccompProfile", Parts(&SECCOMP, SECCOMP_NOTE)),
         ("windowsOptions", WINDOWS),
     ],
@@ -246,7 +252,12 @@ static LIFECYCLE: Type = Type {
     fields: &[
         ("postStart", Parts(&LIFECYCLE_HANDLER, "")),
         ("preStop", Parts(&LIFECYCLE_HANDLER, "")),
-        ("stopSignal", Works("where the runtime has it, as the embedded one and containerd 2.3")),
+        (
+            "stopSignal",
+            Works(
+                "where the runtime has it, as the embedded one and containerd 2.3; elsewhere an event says that it is ignored",
+            ),
+        ),
     ],
 };
 
@@ -309,8 +320,13 @@ static RESOURCES: Type = Type {
     name: "ResourceRequirements",
     fields: &[
         ("claims", Refused("resource claims live in the API server")),
-        ("limits", Works("devices (`example.com/gpu`) are ignored, with a warning")),
-        ("requests", OK),
+        (
+            "limits",
+            Works(
+                "devices (`example.com/gpu`) and limits of `ephemeral-storage` are ignored, with a warning",
+            ),
+        ),
+        ("requests", Works("devices are ignored, with a warning")),
     ],
 };
 

@@ -42,6 +42,12 @@ impl Check<'_> {
         if let Some(resources) = &container.resources {
             resources::check(resources, &path.field("resources"), report);
         }
+        resources::check_resize(
+            container.resize_policy.as_deref().unwrap_or_default(),
+            self.spec.restart_policy.as_deref() == Some("Never"),
+            &path.field("resizePolicy"),
+            report,
+        );
         self.check_restarts(path, report);
         self.check_handlers(path, report);
         security::check_container(self.spec, container, &path.field("securityContext"), report);

@@ -1,8 +1,8 @@
 //! Requests and limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{ContainerResizePolicy, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
 use super::names;
@@ -38,6 +38,33 @@ pub(super) fn check(resources: &ResourceRequirements, path: &Path, report: &mut 
     }
     if resources.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         report.forbidden(&path.field("claims"), "static pods may not reference resourceclaims");
+    }
+}
+
+/// Checks what a container wants to happen when its resources change.
+pub(super) fn check_resize(
+    policies: &[ContainerResizePolicy],
+    never_restarts: bool,
+    path: &Path,
+    report: &mut Report,
+) {
+    let mut seen = BTreeSet::new();
+    for (index, ContainerResizePolicy { resource_name, restart_policy }) in policies.iter().enumerate() {
+        let path = path.index(index);
+        let required =
+            |field: &str, value: &str, supported: &'static [&'static str], report: &mut Report| match value {
+                "" => report.required(&path.field(field), ""),
+                _ => report.one_of(&path.field(field), Some(value), supported),
+            };
+        required("resourceName", resource_name, &["cpu", "memory"], report);
+        required("restartPolicy", restart_policy, &["NotRequired", "RestartContainer"], report);
+        if !seen.insert(resource_name) {
+            report.duplicate(&path, resource_name);
+        }
+        if never_restarts && restart_policy == "RestartContainer" {
+            let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            report.invalid_text(&path.field("restartPolicy"), restart_policy, detail);
+        }
     }
 }
 

@@ -162,6 +162,15 @@ fn containers() {
                 ],
             ),
             (
+                "resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: cpu, restartPolicy: Sometimes}, {resourceName: disk, restartPolicy: ''}]",
+                &[
+                    "resizePolicy[1].restartPolicy: Unsupported value: \"Sometimes\": supported values: \"NotRequired\", \"RestartContainer\"",
+                    "resizePolicy[1]: Duplicate value: \"cpu\"",
+                    "resizePolicy[2].resourceName: Unsupported value: \"disk\": supported values: \"cpu\", \"memory\"",
+                    "resizePolicy[2].restartPolicy: Required value",
+                ],
+            ),
+            (
                 "securityContext: {procMount: Unmasked}",
                 &[
                     "securityContext.procMount: Invalid value: \"Unmasked\": `hostUsers` must be false to use `Unmasked`",

@@ -3,10 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Pod};
 use rubelet_model::ContainerId;
 
+use super::Tools;
 use crate::pod::journal::Journal;
+use crate::pod::spec;
 use crate::reach::{ConnectionError, HttpError, PodHttp};
 use crate::runtime::{CallError, Runtime};
 
@@ -25,12 +27,32 @@ pub(super) enum HookError {
 
 /// A container that has hooks, and how to reach it.
 pub(super) struct Hooked<'a, R> {
-    pub(super) runtime: &'a R,
-    pub(super) http: &'a PodHttp,
-    pub(super) journal: &'a Journal,
-    pub(super) id: &'a ContainerId,
-    pub(super) container: &'a Container,
-    pub(super) ips: &'a [IpAddr],
+    runtime: &'a R,
+    http: &'a PodHttp,
+    journal: &'a Journal,
+    id: &'a ContainerId,
+    container: &'a Container,
+    ips: Vec<IpAddr>,
+}
+
+impl<R> Tools<R> {
+    /// A container of a pod, in a sandbox that has these addresses.
+    pub(super) fn hooked<'a>(
+        &'a self,
+        pod: &Pod,
+        journal: &'a Journal,
+        (id, container): (&'a ContainerId, &'a Container),
+        ips: &[IpAddr],
+    ) -> Hooked<'a, R> {
+        Hooked {
+            runtime: &*self.runtime,
+            http: &self.http,
+            journal,
+            id,
+            container,
+            ips: spec::reachable_ips(pod, ips, &self.settings.node.host_ips),
+        }
+    }
 }
 
 impl<R: Runtime> Hooked<'_, R> {
@@ -58,13 +80,13 @@ impl<R: Runtime> Hooked<'_, R> {
     /// Asks the container; any answer will do. Hooks that say `HTTPS` were once asked in plain HTTP, and some containers
     /// still count on it.
     async fn http_get(&self, action: &HTTPGetAction) -> Result<(), HttpError> {
-        let asked = self.http.get("lifecycle", action, self.container, self.ips).await;
+        let asked = self.http.get("lifecycle", action, self.container, &self.ips).await;
         let Err(error) = asked else { return Ok(()) };
         if !matches!(&error, HttpError::NoAnswer { source: ConnectionError::PlainAnswer, .. }) {
             return Err(error);
         }
         let plain = HTTPGetAction { scheme: Some("HTTP".to_owned()), ..action.clone() };
-        if self.http.get("lifecycle", &plain, self.container, self.ips).await.is_err() {
+        if self.http.get("lifecycle", &plain, self.container, &self.ips).await.is_err() {
             return Err(error);
         }
         let name = &self.container.name;

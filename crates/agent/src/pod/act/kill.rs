@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Tools;
-use super::hooks::Hooked;
 use crate::pod::grace::{KillReason, container_grace, left, stop_timeout};
 use crate::pod::journal::Journal;
 use crate::pod::order::waits_for;
@@ -135,14 +134,7 @@ impl<R: Runtime> Killer<'_, R> {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
         let Some(hook) = hook.filter(|_| grace > 0) else { return grace };
         let begun = Instant::now();
-        let hooked = Hooked {
-            runtime: &*self.tools.runtime,
-            http: &self.tools.http,
-            journal: self.journal,
-            id,
-            container,
-            ips: &spec::reachable_ips(self.pod, self.ips, &self.tools.settings.node.host_ips),
-        };
+        let hooked = self.tools.hooked(self.pod, self.journal, (id, container), self.ips);
         match tokio::time::timeout(Duration::from_secs(grace), hooked.run(hook)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {

@@ -44,6 +44,8 @@ pub(crate) struct Memory {
     pub(crate) grants: Grants,
     /// Until when a resize that failed is not tried again.
     pub(super) resize_after: Option<Stamp>,
+    /// Whether there was no network for the pod the last time.
+    pub(super) lacks_network: bool,
 }
 
 impl Memory {
@@ -63,6 +65,7 @@ impl Memory {
             restarts: BTreeMap::new(),
             grants: Grants::default(),
             resize_after: None,
+            lacks_network: false,
         }
     }
 

@@ -8,6 +8,7 @@ mod hooks;
 mod image;
 mod kill;
 mod memory;
+mod network;
 mod resize;
 mod start;
 mod unbroken;
@@ -22,14 +23,15 @@ use rubelet_cri::v1;
 use rubelet_model::{PodStatus, SandboxId};
 
 use super::config::{
-    HostName, NameTooLong, SandboxParts, dns_of_pod, log_directory, pod_amounts, qos_class, sandbox_config,
+    HostName, NameTooLong, SandboxParts, asks_for_selinux, dns_of_pod, log_directory, pod_amounts, qos_class,
+    sandbox_config,
 };
 use super::grace::KillReason;
 use super::grants::PodGrant;
 use super::journal::Journal;
 use super::plan::{Place, Plan, Replacement, Start};
 use super::spec;
-use crate::cgroup::PodGroups;
+use crate::cgroup::{PodGroups, limits_itself};
 use crate::downward::PodFacts;
 use crate::image::Puller;
 use crate::manifest::Objects;
@@ -149,7 +151,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             outcome.hold(wait.until);
             return;
         }
-        if !self.has_group(outcome).await {
+        if self.waits_for_network(outcome).await || !self.has_group(outcome).await {
             return;
         }
         self.memory.grants.pod = Some(PodGrant {
@@ -161,7 +163,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Ok(config) => config,
             Err(error) => return self.cannot_be_named(&error, outcome),
         };
-        self.tell_about_dns();
+        self.tell_once_a_sandbox();
         if replacement.replaces.is_some() {
             // The first time at once; a sandbox that keeps breaking waits like a container that does.
             let now = self.now();
@@ -189,7 +191,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 Ok(ips) => Ok((sandbox, ips)),
                 Err(error) => Err(("FailedPodSandBoxStatus", "Unable to get pod sandbox status", error)),
             },
-            Err(error) if lacks_network(&error) => Err(("NetworkNotReady", "network is not ready", error)),
             Err(error) => Err(("FailedCreatePodSandBox", "Failed to create pod sandbox", error)),
         };
         match made {
@@ -201,6 +202,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 self.tools.metrics.pod_failed();
                 let now = self.now();
                 self.memory.making_failed(&error, now);
+                if self.lacks_network(outcome).await {
+                    return;
+                }
                 self.journal.warning(None, reason, format!("{what}: {error}"));
                 self.failed(outcome, &error);
             }
@@ -274,8 +278,12 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }))
     }
 
-    /// What the pod should know about its name servers, once a sandbox.
-    fn tell_about_dns(&self) {
+    /// What people should know of what the pod asks for and does not get.
+    fn tell_once_a_sandbox(&self) {
+        if asks_for_selinux(self.pod) && !self.tools.settings.security.selinux {
+            let message = "seLinuxOptions have no effect: SELinux is not enabled on this node";
+            self.journal.warning(None, "SELinuxDisabled", message);
+        }
         for (reason, message) in dns_of_pod(self.pod, &self.tools.settings.dns).warnings {
             self.journal.warning(None, reason, message);
         }
@@ -294,15 +302,21 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     /// Makes the control group of the pod, where it is to have one; whether the pod can go on.
     async fn has_group(&mut self, outcome: &mut Outcome) -> bool {
-        if self.tools.groups.is_none() {
-            return true;
-        }
-        let (tools, pod) = (self.tools.clone(), self.pod.clone());
-        let made = tokio::task::spawn_blocking(move || match &tools.groups {
-            Some(groups) => groups.ensure(&pod, &tools.settings.machine).map_err(|error| error.to_string()),
+        let made = match &self.tools.groups {
+            None if limits_itself(self.pod) => Err(NO_GROUPS.to_owned()),
             None => Ok(()),
-        });
-        let Err(error) = made.await.unwrap_or_else(|lost| Err(lost.to_string())) else { return true };
+            Some(_) => {
+                let (tools, pod) = (self.tools.clone(), self.pod.clone());
+                let made = tokio::task::spawn_blocking(move || match &tools.groups {
+                    Some(groups) => {
+                        groups.ensure(&pod, &tools.settings.machine).map_err(|error| error.to_string())
+                    }
+                    None => Ok(()),
+                });
+                made.await.unwrap_or_else(|lost| Err(lost.to_string()))
+            }
+        };
+        let Err(error) = made else { return true };
         let message = format!("unable to ensure pod container exists: {error}");
         self.journal.warning(None, "FailedCreatePodContainer", message);
         outcome.hold(self.now().plus(self.tools.settings.retry));
@@ -347,6 +361,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 }
 
+/// Why a pod that limits itself does not run where pods have no control groups.
+const NO_GROUPS: &str = "pods have no control groups of their own here, so nothing would hold the pod to spec.resources.limits: set the limits of its containers";
+
 /// The runtime's own choice of how to run a pod.
 const DEFAULT_HANDLER: &str = "";
 
@@ -363,13 +380,8 @@ struct Home {
 
 /// How long to wait after a call failed.
 fn retry_after(error: &CallError, usual: Duration) -> Duration {
-    let passes_soon = error.failure == CallFailure::Unavailable || lacks_network(error);
+    let passes_soon = error.failure == CallFailure::Unavailable;
     if passes_soon { usual.min(Duration::from_secs(1)) } else { usual }
-}
-
-/// Whether the runtime waits for its network.
-fn lacks_network(error: &CallError) -> bool {
-    error.message.contains("network is not ready")
 }
 
 #[cfg(test)]
@@ -381,7 +393,6 @@ mod tests {
         let usual = Duration::from_secs(10);
         for (failure, message, seconds) in [
             (CallFailure::Unavailable, "connection refused", 1),
-            (CallFailure::Refused, "network is not ready: cni plugin not initialized", 1),
             (CallFailure::Refused, "no space left on device", 10),
             (CallFailure::Timeout, "no answer", 10),
             (CallFailure::NotFound, "no such sandbox", 10),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
 use pleg::{GoDuration, Stamp};
+use rubelet_cri::v1;
 use rubelet_model::{ContainerId, ContainerState};
 
-use super::hooks::Hooked;
 use super::memory::fingerprint;
 use super::{Home, Outcome, Work, retry_after};
 use crate::downward::PodFacts;
@@ -18,6 +18,7 @@ use crate::pod::config::{ConfigError, ContainerParts, container_config, hosts_fi
 use crate::pod::files;
 use crate::pod::plan::{Start, newest};
 use crate::pod::spec::{self, Described};
+use crate::pod::stop_signal;
 use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
 use crate::status::Trouble;
 use crate::volumes::{Mount, Propagation, RecursiveReadOnly};
@@ -30,6 +31,8 @@ struct Failure {
     reason: &'static str,
     message: String,
     retry_at: Stamp,
+    /// Whether an event has said it already.
+    is_told: bool,
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
@@ -57,9 +60,11 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 self.memory.holds.remove(name);
                 true
             }
-            Err(Failure { reason, message, retry_at }) => {
+            Err(Failure { reason, message, retry_at, is_told }) => {
                 self.tools.metrics.container_failed(start.place.kind(), reason);
-                self.journal.warning(Some(name), "Failed", format!("Error: {message}"));
+                if !is_told {
+                    self.journal.warning(Some(name), "Failed", format!("Error: {message}"));
+                }
                 self.memory.holds.insert(name.into(), retry_at);
                 self.trouble(container, reason, message);
                 outcome.retry(retry_at);
@@ -112,6 +117,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                     .map_err(|error| self.call_failed("CreateContainerError", &error))?;
                 self.journal.knows_one(&id, name);
                 self.journal.normal(Some(name), "Created", "Container created");
+                self.check_stop_signal(&id, container).await;
                 id
             }
         };
@@ -129,6 +135,24 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.post_start(&id, container, &home.ips).await
     }
 
+    /// A runtime from before there were stop signals leaves them out without a word: then there is one here.
+    async fn check_stop_signal(&self, id: &ContainerId, container: &Container) {
+        let wanted = stop_signal::of(container);
+        if wanted == v1::Signal::RuntimeDefault {
+            return;
+        }
+        match self.tools.runtime.stop_signal(id).await {
+            Ok(got) if got == Some(wanted) => {}
+            Ok(_) => {
+                let message = "lifecycle.stopSignal has no effect: the runtime does not know stop signals, and ends the container with that of its image";
+                self.journal.warning(Some(&container.name), "StopSignalIgnored", message);
+            }
+            Err(error) => {
+                tracing::debug!(pod = %spec::pod_ref(self.pod), container = %id, %error, "cannot ask for the stop signal of a container");
+            }
+        }
+    }
+
     /// One that somebody else made and that does not start is in the way of a new one.
     async fn give_up_adopted(&self, id: &ContainerId) {
         if let Err(error) = self.tools.runtime.remove_container(id).await {
@@ -144,21 +168,14 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     ) -> Result<(), Failure> {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(hook) = hook else { return Ok(()) };
-        let hooked = Hooked {
-            runtime: &*self.tools.runtime,
-            http: &self.tools.http,
-            journal: self.journal,
-            id,
-            container,
-            ips: &spec::reachable_ips(self.pod, ips, &self.tools.settings.node.host_ips),
-        };
+        let hooked = self.tools.hooked(self.pod, self.journal, (id, container), ips);
         let Err(error) = hooked.run(hook).await else { return Ok(()) };
         self.journal.warning(Some(&container.name), "FailedPostStartHook", "PostStartHook failed");
         let killed = self.killer().after_failed_hook(id, container).await;
         if let Err(error) = killed {
             tracing::warn!(pod = %spec::pod_ref(self.pod), container = container.name, %error, "cannot end a container whose hook failed");
         }
-        Err(self.later("PostStartHookError", &error.to_string()))
+        Err(Failure { is_told: true, ..self.later("PostStartHookError", &error.to_string()) })
     }
 
     /// The environment of a container and everything that is mounted into it.
@@ -249,18 +266,18 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     fn later(&self, reason: &'static str, message: &str) -> Failure {
         let retry_at = self.now().plus(self.tools.settings.retry);
-        Failure { reason, message: message.to_owned(), retry_at }
+        Failure { reason, message: message.to_owned(), retry_at, is_told: false }
     }
 
     fn call_failed(&self, reason: &'static str, error: &CallError) -> Failure {
         let retry_at = self.now().plus(retry_after(error, self.tools.settings.retry));
-        Failure { reason, message: error.to_string(), retry_at }
+        Failure { reason, message: error.to_string(), retry_at, is_told: false }
     }
 }
 
 impl From<super::image::NoImage> for Failure {
     fn from(none: super::image::NoImage) -> Self {
-        Self { reason: none.reason, message: none.message, retry_at: none.retry_at }
+        Self { reason: none.reason, message: none.message, retry_at: none.retry_at, is_told: false }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::pod::grants::Grants;
 use crate::pod::lifecycle::Lifecycle;
 use crate::pod::spec;
 use crate::runtime::{ImageStore, Runtime};
-use crate::status::{self, Phase, Rejection};
+use crate::status::{self, Phase, Rejection, ResizePending};
 
 impl<R: Runtime + ImageStore> Actor<R> {
     /// Finds out what was said of the pod before: by an actor that was lost, or by an agent before this one.
@@ -55,6 +55,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 lacks_sandbox,
                 runtime_name: &settings.runtime_name,
                 host_ips: &settings.node.host_ips,
+                features: settings.admission.runtime,
+                resize_pending: self.resize_pending.as_ref(),
             }),
         };
         self.tell(status, is_over)
@@ -102,6 +104,18 @@ impl<R: Runtime + ImageStore> Actor<R> {
             let after = seen_ago(self.lifecycle.pod()).unwrap_or_default();
             metrics.pod_runs(after, self.memory.pulling);
         }
+    }
+
+    /// Notes why the pod does not get what its manifest says, and tells it if it is news.
+    pub(super) fn tell_of_resize(&mut self, pending: Option<ResizePending>) {
+        if let Some(why) = pending.as_ref().filter(|why| self.resize_pending.as_ref() != Some(*why)) {
+            let reason = match why {
+                ResizePending::Deferred(_) => "ResizeDeferred",
+                ResizePending::Infeasible(_) => "ResizeInfeasible",
+            };
+            self.journal.warning(None, reason, format!("Pod resize {}: {}", why.reason(), why.message()));
+        }
+        self.resize_pending = pending;
     }
 
     /// The node refuses the pod: it has failed, and whatever of it runs from before is ended.

@@ -13,7 +13,7 @@ use crate::environment::{Environment, EnvironmentError};
 use crate::image::Resolved;
 use crate::pod::hash::{container_hash, hex};
 use crate::pod::stop_signal;
-use crate::volumes::{Mount, Propagation, RecursiveReadOnly, VolumeError};
+use crate::volumes::{Mount, Propagation, VolumeError};
 
 const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
 const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
@@ -127,15 +127,11 @@ fn annotations(
 }
 
 fn mount(mount: &Mount, container: &Container, runtime: RuntimeFeatures) -> Result<v1::Mount, ConfigError> {
-    let recursive_read_only = match mount.recursive_read_only {
-        RecursiveReadOnly::Disabled => false,
-        RecursiveReadOnly::IfPossible => runtime.recursive_read_only,
-        RecursiveReadOnly::Enabled if runtime.recursive_read_only => true,
-        RecursiveReadOnly::Enabled => {
-            let (container, volume) = (container.name.clone(), mount.volume.clone());
-            return Err(ConfigError::NoRecursiveReadOnly { container, volume });
-        }
-    };
+    let resolved = mount.recursive_read_only.resolve(runtime.recursive_read_only);
+    let recursive_read_only = resolved.ok_or_else(|| ConfigError::NoRecursiveReadOnly {
+        container: container.name.clone(),
+        volume: mount.volume.clone(),
+    })?;
     let propagation = match mount.propagation {
         Propagation::Private => v1::MountPropagation::PropagationPrivate,
         Propagation::HostToContainer => v1::MountPropagation::PropagationHostToContainer,
@@ -211,7 +207,7 @@ mod tests {
 
     #[test]
     fn read_only_mounts_are_so_all_the_way_down_where_the_runtime_can() {
-        use RecursiveReadOnly::{Disabled, Enabled, IfPossible};
+        use crate::volumes::RecursiveReadOnly::{Disabled, Enabled, IfPossible};
         let container = testkit::container("c");
         let mounted = |recursive_read_only, can| {
             let wanted = Mount {

@@ -15,6 +15,9 @@ pub use dns::{HostDns, NodeDns};
 pub(crate) use hosts::hosts_file;
 pub(crate) use names::{HostName, LogName, NameTooLong, log_directory};
 pub use resources::Machine;
-pub(crate) use resources::{PodAmounts, QosClass, of_pod as pod_amounts, qos_class, resized, shares};
+pub(crate) use resources::{
+    NODE_CRITICAL, PodAmounts, QosClass, of_pod as pod_amounts, qos_class, resized, shares,
+};
 pub(crate) use sandbox::{SandboxParts, sandbox_config};
 pub use security::SecuritySettings;
+pub(crate) use security::asks_for_selinux;

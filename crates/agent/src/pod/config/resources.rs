@@ -12,6 +12,9 @@ use crate::pod::resize::Resource;
 use crate::pod::{demand, spec};
 use crate::resource::Quantity;
 
+/// The class of pods that a node cannot do without.
+pub(crate) const NODE_CRITICAL: &str = "system-node-critical";
+
 const LEAST_SHARES: i64 = 2;
 const MOST_SHARES: i64 = 262_144;
 const LEAST_QUOTA: i64 = 1_000;
@@ -83,7 +86,13 @@ fn request(resources: Option<&ResourceRequirements>, name: &str) -> Option<Quant
     amount(resources?.requests.as_ref(), name).filter(|amount| !amount.is_zero())
 }
 
-/// The class of a pod, by what its containers ask for.
+/// What a container may use of a resource: its own limit, else that of its pod, which holds for all of it in any case.
+fn effective_limit(pod: &Pod, container: &Container, name: &str) -> Option<Quantity> {
+    limit(container.resources.as_ref(), name).or_else(|| limit(demand::own(pod), name))
+}
+
+/// The class of a pod, by what it asks for itself, else by what its containers do. What is not asked for is not what may be
+/// used: the defaults of a manifest have copied limits to requests where it says nothing of them.
 pub(crate) fn qos_class(pod: &Pod) -> QosClass {
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     let all: Vec<Option<&ResourceRequirements>> = match of_pod {
@@ -96,7 +105,7 @@ pub(crate) fn qos_class(pod: &Pod) -> QosClass {
         for name in ["cpu", "memory"] {
             let (request, limit) = (request(resources, name), limit(resources, name));
             asks_for_anything |= request.is_some() || limit.is_some();
-            is_guaranteed &= limit.is_some() && (request.is_none() || request == limit);
+            is_guaranteed &= limit.is_some() && request == limit;
         }
     }
     match (asks_for_anything, is_guaranteed) {
@@ -109,7 +118,7 @@ pub(crate) fn qos_class(pod: &Pod) -> QosClass {
 /// Who the kernel ends first when memory is short.
 fn oom_score(pod: &Pod, container: &Container, node_memory: i64) -> i64 {
     let class = pod.spec.as_ref().and_then(|spec| spec.priority_class_name.as_deref());
-    if class == Some("system-node-critical") {
+    if class == Some(NODE_CRITICAL) {
         return -997;
     }
     match qos_class(pod) {
@@ -174,10 +183,10 @@ pub(super) fn of_container(
     machine: &Machine,
 ) -> v1::LinuxContainerResources {
     let resources = container.resources.as_ref();
-    let cpu_limit = limit(resources, "cpu").map_or(0, Quantity::millis);
+    let cpu_limit = effective_limit(pod, container, "cpu").map_or(0, Quantity::millis);
     // One that asks for nothing, by name, has the least; one that says nothing asks for its limit.
     let cpu_request = amount(resources.and_then(|resources| resources.requests.as_ref()), "cpu");
-    let memory = limit(resources, "memory").map_or(0, Quantity::units);
+    let memory = effective_limit(pod, container, "memory").map_or(0, Quantity::units);
     v1::LinuxContainerResources {
         cpu_period: machine.cpu_period,
         cpu_quota: quota(cpu_limit, machine).unwrap_or(if machine.cpu_quota { 0 } else { NO_QUOTA }),
@@ -189,7 +198,7 @@ pub(super) fn of_container(
             _ => 0,
         },
         oom_score_adj: oom_score(pod, container, machine.memory),
-        hugepage_limits: huge_pages(resources, machine),
+        hugepage_limits: huge_pages(pod, container, machine),
         unified: unified(machine),
         ..v1::LinuxContainerResources::default()
     }
@@ -243,11 +252,12 @@ fn unified(machine: &Machine) -> HashMap<String, String> {
     files
 }
 
-/// Every size that the machine counts, with no pages where none are asked for.
-fn huge_pages(resources: Option<&ResourceRequirements>, machine: &Machine) -> Vec<v1::HugepageLimit> {
-    let limits = resources.and_then(|resources| resources.limits.as_ref());
+/// Every size that the machine counts, with no pages where neither the container nor its pod asks for any.
+fn huge_pages(pod: &Pod, container: &Container, machine: &Machine) -> Vec<v1::HugepageLimit> {
+    let limits = [demand::own(pod), container.resources.as_ref()];
+    let limits = limits.into_iter().filter_map(|resources| resources?.limits.as_ref());
     let mut pages: BTreeMap<i64, i64> = machine.huge_page_sizes.iter().map(|size| (*size, 0)).collect();
-    for (name, wire) in limits.into_iter().flatten() {
+    for (name, wire) in limits.flatten() {
         let Some(size) = name.strip_prefix("hugepages-") else { continue };
         // Amounts and sizes that cannot be read were refused with their manifest.
         if let (Ok(size), Ok(amount)) = (size.parse::<Quantity>(), Quantity::of(wire)) {

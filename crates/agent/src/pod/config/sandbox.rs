@@ -8,6 +8,7 @@ use rubelet_cri::{labels, v1};
 
 use super::names::log_directory;
 use super::{Machine, resources, security};
+use crate::admission::dotted_sysctl;
 use crate::pod::spec;
 
 /// What a sandbox is configured from.
@@ -51,7 +52,7 @@ pub(crate) fn sandbox_config(parts: SandboxParts<'_>) -> v1::PodSandboxConfig {
             security_context: Some(security::of_sandbox(pod)),
             sysctls: sysctls
                 .iter()
-                .map(|sysctl| (sysctl.name.replace('/', "."), sysctl.value.clone()))
+                .map(|sysctl| (dotted_sysctl(&sysctl.name), sysctl.value.clone()))
                 .collect(),
             cgroup_parent: cgroup.unwrap_or_default(),
             resources: Some(resources),

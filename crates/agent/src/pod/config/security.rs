@@ -38,6 +38,17 @@ pub struct SecuritySettings {
     pub seccomp_default: bool,
     /// Hidden from containers on this machine, beside what is hidden everywhere.
     pub hidden_paths: Vec<String>,
+    /// Whether the kernel has `SELinux`: without it, labels have no effect.
+    pub selinux: bool,
+}
+
+/// Whether anything of a pod asks for an `SELinux` label.
+pub(crate) fn asks_for_selinux(pod: &Pod) -> bool {
+    let of_container = |container: &Container| {
+        container.security_context.as_ref().is_some_and(|context| context.se_linux_options.is_some())
+    };
+    of_pod(pod).is_some_and(|context| context.se_linux_options.is_some())
+        || spec::all_containers(pod).any(of_container)
 }
 
 fn of_pod(pod: &Pod) -> Option<&PodSecurityContext> {

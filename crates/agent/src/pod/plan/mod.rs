@@ -18,7 +18,7 @@ use super::grace::KillReason;
 use super::grants::Grants;
 use super::hash::container_hash;
 use super::resize::{self, Need};
-use super::restart::{self, RuleAction};
+use super::restart;
 use super::spec::{self, RestartPolicy};
 use crate::probe::{Verdict, Verdicts};
 
@@ -155,13 +155,7 @@ pub(crate) fn newest<'a>(status: &'a PodStatus, name: &str) -> Option<&'a Contai
 }
 
 fn restart_all(Inputs { pod, status, .. }: Inputs<'_>) -> Option<Plan> {
-    let asks = |container: &Container| {
-        newest(status, &container.name).is_some_and(|newest| {
-            newest.state == ContainerState::Exited
-                && restart::matching_rule(container, newest.exit_code)
-                    == Some(RuleAction::RestartAllContainers)
-        })
-    };
+    let asks = |container: &Container| restart::asks_for_all(container, newest(status, &container.name));
     let cause = spec::all_containers(pod).find(|container| asks(container))?;
     // Who asked goes last: as long as it is there, the rest is still to be done.
     let groups = [
@@ -299,10 +293,11 @@ fn decide_regular(inputs: Inputs<'_>, container: &Container) -> Regular {
         return Regular::Kill { kill, restart: true };
     }
     let verdict = verdicts.of(&running.id);
-    if verdict.liveness == Some(Verdict::Failure) {
+    // A probe that is no longer wanted may just be saying its last.
+    if container.liveness_probe.is_some() && verdict.liveness == Some(Verdict::Failure) {
         return failed_probe("liveness", KillReason::LivenessProbe);
     }
-    if verdict.startup == Some(Verdict::Failure) {
+    if container.startup_probe.is_some() && verdict.startup == Some(Verdict::Failure) {
         return failed_probe("startup", KillReason::StartupProbe);
     }
     match resize_need(inputs, container, running) {

@@ -304,9 +304,13 @@ fn probes_of_containers() {
         ("OnFailure", startup, "kill c0-0; start c0", "Container c0 failed startup probe, will be restarted"),
     ];
     for (policy, verdict, wanted, message) in table {
-        let pod = pod(policy, &[], &["c0", "c1"]);
+        let mut pod = pod(policy, &[], &["c0", "c1"]);
         let status = testkit::status(Ready, &[("c0", Running), ("c1", Running)]);
         let verdicts = Verdicts::default().with("c0-0", verdict);
+        let unprobed = planned(&pod, &status, &verdicts);
+        assert_eq!(unprobed, "nothing", "the last word of a probe that was taken back");
+        let probed = &mut pod.spec.as_mut().unwrap().containers[0];
+        (probed.liveness_probe, probed.startup_probe) = (Some(Probe::default()), Some(Probe::default()));
         let made = plan(Inputs {
             pod: &pod,
             status: &status,

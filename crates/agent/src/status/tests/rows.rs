@@ -1,8 +1,8 @@
 //! The rows of the tables that the others leave out: what was said before, sidecars, ends, addresses, gates.
 
 use k8s_openapi::api::core::v1::{
-    ContainerState as ApiState, ContainerStateTerminated, PodCondition, PodReadinessGate,
-    ResourceRequirements, VolumeMount,
+    ContainerRestartRule, ContainerRestartRuleOnExitCodes, ContainerState as ApiState,
+    ContainerStateTerminated, PodCondition, PodReadinessGate, ResourceRequirements, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -272,6 +272,30 @@ fn what_a_running_container_was_given() {
 }
 
 #[test]
+fn a_mount_says_whether_what_is_mounted_inside_it_is_read_only() {
+    // asked for, what the runtime can → shown
+    for (asked, can, wanted) in [
+        (None, true, "Disabled"),
+        (Some("Disabled"), true, "Disabled"),
+        (Some("IfPossible"), true, "Enabled"),
+        (Some("IfPossible"), false, "Disabled"),
+        (Some("Enabled"), true, "Enabled"),
+        (Some("Enabled"), false, "Disabled"),
+    ] {
+        let mut case = Case::new("Always", &[], &["a"], &[("a", Running)]);
+        case.features.recursive_read_only = can;
+        case.pod.spec.as_mut().unwrap().containers[0].volume_mounts = Some(vec![VolumeMount {
+            read_only: Some(true),
+            recursive_read_only: asked.map(str::to_owned),
+            ..VolumeMount::default()
+        }]);
+        let status = case.status();
+        let mounts = container(&status, "a").volume_mounts.as_ref().unwrap();
+        assert_eq!(mounts[0].recursive_read_only.as_deref(), Some(wanted), "{asked:?} {can}");
+    }
+}
+
+#[test]
 fn an_image_is_told_by_its_name() {
     let mut case = Case::new("Always", &[], &["a"], &[("a", Running)]);
     for (known_as, wanted) in [
@@ -304,4 +328,65 @@ fn ends_are_counted_once() {
     let third = back.status();
     assert_eq!(count(Some(&second), &third), []);
     assert_eq!(count(Some(&first), &third), [("container", 3)], "though nobody saw it while it lasted");
+}
+
+#[test]
+fn a_change_of_resources_that_waits_is_a_condition() {
+    let mut case = Case::new("Always", &[], &["a"], &[("a", Running)]);
+    case.resize_pending = Some(ResizePending::Deferred("no room".to_owned()));
+    let waits = |status: &ApiStatus| {
+        let all = status.conditions.clone().unwrap_or_default();
+        let found = all.into_iter().find(|one| one.type_ == "PodResizePending");
+        found.map(|one| (one.status, one.reason.unwrap_or_default(), one.message.unwrap_or_default()))
+    };
+    let told = case.status();
+    assert_eq!(waits(&told), Some(("True".to_owned(), "Deferred".to_owned(), "no room".to_owned())));
+    case.before = Some(told);
+    case.resize_pending = None;
+    assert_eq!(waits(&case.status()), None);
+}
+
+#[test]
+fn a_pod_all_of_whose_containers_are_restarted_says_so_until_they_are_gone() {
+    let rule = ContainerRestartRule {
+        action: "RestartAllContainers".to_owned(),
+        exit_codes: Some(ContainerRestartRuleOnExitCodes {
+            operator: "In".to_owned(),
+            values: Some(vec![42]),
+        }),
+    };
+    let mut case = Case::new("Never", &[], &["a", "b"], &[("a", Running), ("b", Exited(42))]);
+    let plain = case.status();
+    let asks = &mut case.pod.spec.as_mut().unwrap().containers[1];
+    asks.restart_policy = Some("Never".to_owned());
+    asks.restart_policy_rules = Some(vec![rule]);
+    let condition = |status: &ApiStatus| {
+        let all = status.conditions.iter().flatten();
+        all.clone().find(|one| one.type_ == "AllContainersRestarting").map(|one| {
+            (
+                one.status.clone(),
+                one.reason.clone().unwrap_or_default(),
+                one.message.clone().unwrap_or_default(),
+            )
+        })
+    };
+    assert_eq!(condition(&plain), None, "it could never be");
+    let begun = case.status();
+    let wanted = ("True", "RestartAllContainersStarted", "container exited with restart policy rule");
+    assert_eq!(condition(&begun), Some((wanted.0.into(), wanted.1.into(), wanted.2.into())));
+
+    // Twice: what is told of them before they are made anew is told again and again.
+    case.runtime = testkit::status(Ready, &[]);
+    case.before = Some(begun);
+    for wanted in ["waiting RestartingAllContainers", "waiting ContainerCreating"] {
+        let gone = case.status();
+        assert_eq!(condition(&gone).unwrap().0, "False");
+        assert_eq!(gone.phase.as_deref(), Some("Running"), "not over, whatever its policy is");
+        for name in ["a", "b"] {
+            let one = container(&gone, name);
+            assert_eq!((word(one.state.as_ref()).as_str(), one.restart_count), (wanted, 1), "{name}");
+            assert_eq!(word(one.last_state.as_ref()), "ended 137 RestartingAllContainers");
+        }
+        case.before = Some(gone);
+    }
 }

@@ -36,11 +36,15 @@ impl Routes {
 
     /// Why this node cannot take a pod now, beside those that it has.
     pub(super) fn refusal(&self, pod: &Pod) -> Option<Refusal> {
+        admission::admit(pod, &self.others(pod), &self.node).err()
+    }
+
+    /// Those that take room beside a pod.
+    pub(super) fn others(&self, pod: &Pod) -> Vec<&Pod> {
         let name = full_name(pod);
         // Its earlier self goes before it comes.
         let others = self.records.iter().filter(|(_, record)| record.name != name);
-        let others: Vec<&Pod> = others.filter_map(|(uid, record)| self.in_the_room(uid, record)).collect();
-        admission::admit(pod, &others, &self.node).err()
+        others.filter_map(|(uid, record)| self.in_the_room(uid, record)).collect()
     }
 
     /// The pod that takes room for a record, if any does.
@@ -72,6 +76,7 @@ impl Routes {
                 self.ask_again(&uid, &mut commands);
             }
         }
+        self.grow(&mut commands);
         commands
     }
 

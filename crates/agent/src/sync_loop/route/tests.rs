@@ -218,3 +218,55 @@ fn a_refused_pod_whose_manifest_changes_is_asked_again() {
     assert_eq!(told(&routes.source(delta(file(), Operation::Update, &[smaller]))), ["end 1"]);
     assert_eq!(told(&routes.ended(&"1".into(), false)), ["spawn 1", "start 1"]);
 }
+
+fn pending(routes: &Routes, uid: &str) -> Option<&'static str> {
+    routes.records[&PodUid::from(uid)].growth.as_ref().map(|growth| growth.pending.reason())
+}
+
+fn cores(routes: &Routes, uid: &str) -> i64 {
+    crate::pod::requests(&routes.records[&PodUid::from(uid)].pod)["cpu"].millis()
+}
+
+#[test]
+fn a_pod_that_wants_more_gets_it_when_there_is_room_and_keeps_what_it_has_until_then() {
+    let mut routes = two_cores();
+    let (one, two) = (asking("1", "a", "1"), asking("2", "b", "500m"));
+    routes.source(delta(file(), Operation::Add, &[one, two.clone()]));
+    let update = |routes: &mut Routes, cores: &str| {
+        let changed = delta(file(), Operation::Update, &[asking("1", "a", cores)]);
+        assert_eq!(told(&routes.source(changed)), ["wish 1"], "{cores}");
+    };
+    update(&mut routes, "1500m");
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (None, 1500));
+    update(&mut routes, "1800m");
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Deferred"), 1500));
+    update(&mut routes, "3");
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Infeasible"), 1500));
+    // Less always fits.
+    update(&mut routes, "1");
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (None, 1000));
+    update(&mut routes, "2");
+    assert_eq!(pending(&routes, "1"), Some("Deferred"));
+    assert!(routes.reconsider().is_empty(), "nothing has changed");
+    // What waits takes no room from others.
+    let third = routes.source(delta(file(), Operation::Add, &[asking("3", "c", "250m")]));
+    assert_eq!(told(&third), ["spawn 3", "start 3"]);
+    routes.source(delta(file(), Operation::Remove, &[two]));
+    assert_eq!(told(&routes.ended(&"2".into(), false)), ["wish 1"], "it says what is still in the way");
+    assert_eq!(pending(&routes, "1"), Some("Deferred"));
+    routes.are_over([PodUid::from("3")].into());
+    assert_eq!(told(&routes.reconsider()), ["wish 1"]);
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (None, 2000));
+}
+
+#[test]
+fn a_pod_that_wants_too_much_since_before_this_agent_goes_on_with_what_it_has() {
+    let mut routes = two_cores();
+    let given = asking("1", "a", "1").spec.clone().unwrap().containers[0].resources.clone().unwrap();
+    routes.were_given([("1".into(), [(String::new(), given)].into())].into());
+    let commands = routes.source(delta(file(), Operation::Add, &[asking("1", "a", "3")]));
+    assert_eq!(told(&commands), ["spawn 1", "wish 1", "start 1"]);
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Infeasible"), 1000));
+    let commands = routes.source(delta(file(), Operation::Add, &[asking("2", "b", "3")]));
+    assert_eq!(told(&commands), ["refuse 2 OutOfcpu", "start 2"], "of this one nothing was here");
+}

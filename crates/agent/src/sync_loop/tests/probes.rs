@@ -26,13 +26,6 @@ fn container_started(view: &PodView) -> bool {
     view.status.container_statuses.iter().flatten().all(|status| status.started == Some(true))
 }
 
-/// What people are told, as `reason: message`.
-fn told(scene: &Scene) -> Vec<String> {
-    let views = scene.handle.board().all();
-    let events = views.iter().flat_map(|view| view.events.clone());
-    events.map(|one| format!("{}: {}", one.reason, one.message)).collect()
-}
-
 impl Scene {
     async fn until_ready(&self, wanted: bool) {
         let what = format!("ready is {wanted}");
@@ -336,5 +329,45 @@ async fn a_new_definition_of_a_probe_counts_at_once_and_restarts_nothing() {
     stage.commands();
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert!(stage.commands().is_empty(), "it has no probe any more");
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_is_taken_back_asks_no_more_and_kills_nothing_while_another_goes_on() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let both = probed(|web| {
+        web.liveness_probe = Some(probe("live"));
+        web.readiness_probe = Some(probe("ready"));
+    });
+    stage.send(Operation::Add, &[both]).await;
+    stage.until_ready(true).await;
+    stage.runtime.exec_answers("live", 1, "would be killed");
+    stage.send(Operation::Update, &[probed(|web| web.readiness_probe = Some(probe("ready")))]).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    stage.commands();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let commands = stage.commands();
+    assert!(commands.len() >= 9 && commands.iter().all(|command| command == "ready"), "{commands:?}");
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_startup_probe_goes_on_when_that_is_taken_back() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.exec_answers("started", 1, "");
+    let stage = Scene::start(runtime, folder.path());
+    let waits = probed(|web| {
+        web.startup_probe = Some(Probe { failure_threshold: Some(100), ..probe("started") });
+        web.readiness_probe = Some(probe("ready"));
+    });
+    stage.send(Operation::Add, &[waits]).await;
+    stage.until_phase("Running").await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(!is_ready(&stage.handle.board().all()[0]));
+    stage.send(Operation::Update, &[probed(|web| web.readiness_probe = Some(probe("ready")))]).await;
+    stage.until_ready(true).await;
+    assert!(container_started(&stage.handle.board().all()[0]));
     assert_eq!(stage.runtime.running(), ["web-0"]);
 }

@@ -136,3 +136,39 @@ async fn a_pod_stays_in_its_class() {
     assert_eq!(scene.runtime.take_calls(), Vec::<String>::new());
     assert_eq!(scene.runtime.running(), ["a-0"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_for_which_there_is_no_room_waits_and_says_so() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let roomy = |settings: &mut Settings| {
+        settings.admission.allocatable = [("cpu".to_owned(), "1".parse().unwrap())].into();
+    };
+    let scene = Scene::start_with(runtime.clone(), folder.path(), roomy);
+    started(&scene, &[("a", "400m", "64Mi")]).await;
+    scene.send(Operation::Update, &[Arc::new(sized(&[("a", "4", "64Mi")]))]).await;
+    let waits = |all: &[Arc<PodView>], reason: &str| {
+        let conditions = all[0].status.conditions.clone().unwrap_or_default();
+        conditions.iter().any(|one| {
+            (one.type_.as_str(), one.status.as_str(), one.reason.as_deref())
+                == ("PodResizePending", "True", Some(reason))
+        })
+    };
+    scene.until("a pending resize", |all| waits(all, "Infeasible")).await;
+    let words =
+        "Pod resize Infeasible: Node didn't have enough capacity: cpu, requested: 4000, capacity: 1000";
+    scene.until("an event", |all| has_event(all, "ResizeInfeasible", words)).await;
+    assert_eq!(scene.runtime.take_calls(), Vec::<String>::new());
+
+    // Nor is a pod ended for what it wants when the agent comes back.
+    scene.task.abort();
+    drop(scene);
+    let scene = Scene::start_with(runtime, folder.path(), roomy);
+    scene.send(Operation::Add, &[Arc::new(sized(&[("a", "4", "64Mi")]))]).await;
+    scene.until("the same", |all| !all.is_empty() && waits(all, "Infeasible")).await;
+    assert_eq!(scene.runtime.running(), ["a-0"]);
+    scene.send(Operation::Update, &[Arc::new(sized(&[("a", "500m", "64Mi")]))]).await;
+    scene.until("a resize", |all| has_event(all, "ResizeCompleted", "a cpu")).await;
+    scene.until("nothing pending", |all| !waits(all, "Infeasible")).await;
+    assert_eq!(scene.runtime.running(), ["a-0"]);
+}

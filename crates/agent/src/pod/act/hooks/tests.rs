@@ -14,7 +14,7 @@ async fn run(runtime: &FakeRuntime, journal: &Journal, hook: LifecycleHandler) -
         journal,
         id: &"c-0".into(),
         container: &container,
-        ips: &[Ipv4Addr::LOCALHOST.into()],
+        ips: vec![Ipv4Addr::LOCALHOST.into()],
     };
     hooked.run(&hook).await.map_err(|error| error.to_string())
 }

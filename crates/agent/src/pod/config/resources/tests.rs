@@ -34,13 +34,35 @@ fn classes_follow_requests_and_limits() {
         (vec![resources(&[], &[])], QosClass::BestEffort),
         (vec![resources(&[("cpu", "0")], &[])], QosClass::BestEffort),
         (vec![resources(both, both)], QosClass::Guaranteed),
-        (vec![resources(&[], both)], QosClass::Guaranteed),
+        // The defaults of a manifest would have copied them.
+        (vec![resources(&[], both)], QosClass::Burstable),
+        (vec![resources(&[("cpu", "0"), ("memory", "0")], both)], QosClass::Burstable),
+        (vec![resources(&[("cpu", "1"), ("memory", "0")], both)], QosClass::Burstable),
+        (vec![resources(both, both), resources(both, &[("cpu", "1")])], QosClass::Burstable),
         (vec![resources(both, both), resources(&[], &[])], QosClass::Burstable),
         (vec![resources(&[("cpu", "1")], &[])], QosClass::Burstable),
         (vec![resources(&[("cpu", "500m"), ("memory", "1Gi")], both)], QosClass::Burstable),
     ];
     for (resources, wanted) in table {
         assert_eq!(qos_class(&pod_with(&resources)), wanted, "{resources:?}");
+    }
+}
+
+#[test]
+fn a_pods_own_amounts_decide_its_class() {
+    let both: Named<'_> = &[("cpu", "1"), ("memory", "1Gi")];
+    let less: Named<'_> = &[("cpu", "500m"), ("memory", "1Gi")];
+    let table = [
+        (resources(both, both), QosClass::Guaranteed),
+        (resources(less, both), QosClass::Burstable),
+        (resources(&[("cpu", "1")], &[("cpu", "1")]), QosClass::Burstable),
+        (resources(both, &[]), QosClass::Burstable),
+        (resources(&[], &[]), QosClass::BestEffort),
+    ];
+    for (own, wanted) in table {
+        let mut pod = pod_with(&[resources(both, both)]);
+        pod.spec.as_mut().unwrap().resources = Some(own.clone());
+        assert_eq!(qos_class(&pod), wanted, "{own:?}");
     }
 }
 
@@ -61,6 +83,33 @@ fn amounts_become_shares_quota_and_bytes() {
         let got = of_container(&pod, &spec::containers(&pod)[0], &machine());
         let got = (got.cpu_shares, got.cpu_quota, got.memory_limit_in_bytes);
         assert_eq!(got, (shares, quota, bytes), "{requests:?} {limits:?}");
+    }
+}
+
+#[test]
+fn a_container_without_a_limit_has_that_of_its_pod() {
+    let own: Named<'_> = &[("cpu", "2"), ("memory", "1Gi"), ("hugepages-2Mi", "4Mi")];
+    // of the container: requests, limits → shares, quota, bytes, pages
+    let table: [(Named<'_>, Named<'_>, i64, i64, i64, u64); 3] = [
+        (&[], &[], 2048, 200_000, 1 << 30, 4 << 20),
+        (&[("cpu", "100m")], &[], 102, 200_000, 1 << 30, 4 << 20),
+        (
+            &[("cpu", "1")],
+            &[("cpu", "1"), ("memory", "64Mi"), ("hugepages-2Mi", "2Mi")],
+            1024,
+            100_000,
+            64 << 20,
+            2 << 20,
+        ),
+    ];
+    let machine = Machine { huge_page_sizes: vec![2 << 20], ..machine() };
+    for (requests, limits, shares, quota, bytes, pages) in table {
+        let mut pod = pod_with(&[resources(requests, limits)]);
+        pod.spec.as_mut().unwrap().resources = Some(resources(&[], own));
+        let got = of_container(&pod, &spec::containers(&pod)[0], &machine);
+        let huge = got.hugepage_limits[0].limit;
+        let got = (got.cpu_shares, got.cpu_quota, got.memory_limit_in_bytes, huge);
+        assert_eq!(got, (shares, quota, bytes, pages), "{requests:?} {limits:?}");
     }
 }
 

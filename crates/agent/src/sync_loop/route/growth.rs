@@ -1,0 +1,93 @@
+//! Pods that are here and ask for more: they get it when there is room, and go on with what they have until then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use rubelet_model::PodUid;
+
+use super::{Command, Routes};
+use crate::admission::{self, Refusal};
+use crate::pod::{asks_for_more, with_sizes, with_sizes_of};
+use crate::status::ResizePending;
+
+/// What the containers of a pod were given to use, by name.
+pub(in crate::sync_loop) type Given = BTreeMap<String, ResourceRequirements>;
+
+/// What a pod would have if there were room for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Growth {
+    pub(super) wanted: Arc<Pod>,
+    pub(super) pending: ResizePending,
+}
+
+impl Routes {
+    /// What was given to pods that are here since before this agent.
+    pub(in crate::sync_loop) fn were_given(&mut self, given: BTreeMap<PodUid, Given>) {
+        self.given = given;
+    }
+
+    /// Takes over what a source wants of a pod that is here.
+    pub(super) fn take_over(&mut self, uid: &PodUid, wanted: &Arc<Pod>) {
+        let Some(record) = self.records.get(uid) else { return };
+        let (pod, growth) = match record.refusal {
+            None => self.allot(wanted, &record.pod),
+            Some(_) => (wanted.clone(), None),
+        };
+        if let Some(record) = self.records.get_mut(uid) {
+            (record.pod, record.growth) = (pod, growth);
+        }
+    }
+
+    /// What a pod that has so much gets of what it wants: all, or, where there is no room for more, what it has.
+    fn allot(&self, wanted: &Arc<Pod>, has: &Pod) -> (Arc<Pod>, Option<Growth>) {
+        if !asks_for_more(wanted, has) {
+            return (wanted.clone(), None);
+        }
+        match admission::has_room(wanted, &self.others(wanted), &self.node) {
+            Ok(()) => (wanted.clone(), None),
+            Err(pending) => {
+                let growth = Growth { wanted: wanted.clone(), pending };
+                (Arc::new(with_sizes_of(wanted, has)), Some(growth))
+            }
+        }
+    }
+
+    /// Whether this node takes a pod of a source, and as what: one that runs since before this agent, and wants more than
+    /// there is room for, stays as it is.
+    pub(super) fn welcome(&self, uid: &PodUid, pod: Arc<Pod>) -> (Arc<Pod>, Option<Growth>, Option<Refusal>) {
+        let refusal = self.refusal(&pod);
+        let given = self.given.get(uid).filter(|_| matches!(refusal, Some(Refusal::OutOf { .. })));
+        let Some(given) = given else { return (pod, None, refusal) };
+        let has = with_sizes(&pod, |name| given.get(name).cloned());
+        match admission::has_room(&pod, &self.others(&pod), &self.node) {
+            Err(pending) if self.refusal(&has).is_none() => {
+                (Arc::new(has), Some(Growth { wanted: pod, pending }), None)
+            }
+            _ => (pod, None, refusal),
+        }
+    }
+
+    /// Room may have appeared for those that want more, who came first first.
+    pub(super) fn grow(&mut self, commands: &mut Vec<Command>) {
+        let mut waiting: Vec<(u64, PodUid)> = self
+            .records
+            .iter()
+            .filter(|(_, record)| record.growth.is_some() && record.is_wanted && !record.is_leaving)
+            .map(|(uid, record)| (record.number, uid.clone()))
+            .collect();
+        waiting.sort();
+        for (_, uid) in waiting {
+            let Some(record) = self.records.get(&uid) else { continue };
+            let Some(before) = record.growth.clone() else { continue };
+            let (pod, growth) = self.allot(&before.wanted, &record.pod);
+            if growth.as_ref() == Some(&before) {
+                continue;
+            }
+            if let Some(record) = self.records.get_mut(&uid) {
+                (record.pod, record.growth) = (pod, growth);
+            }
+            self.wish(&uid, commands);
+        }
+    }
+}

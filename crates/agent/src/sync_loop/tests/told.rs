@@ -1,0 +1,130 @@
+//! What people are told when a pod does not get what it asks for.
+
+use k8s_openapi::api::core::v1::{ExecAction, ResourceRequirements, SELinuxOptions, SecurityContext};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::*;
+
+/// A pod with one container, changed.
+fn changed(change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
+    let mut pod = testkit::pod("Always", &[], &["web"]);
+    change(&mut pod);
+    Arc::new(pod)
+}
+
+impl Scene {
+    async fn until_told(&self, reason: &str) -> String {
+        let find = |all: &[Arc<PodView>]| {
+            let events = all.iter().flat_map(|view| view.events.iter());
+            events.clone().find(|event| event.reason == reason).map(|event| event.message.clone())
+        };
+        self.until(reason, |all| find(all).is_some()).await;
+        find(&self.handle.board().all()).unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_a_network_and_says_so_and_the_runtime_is_not_pestered() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let problem = "NetworkReady=false reason:NetworkPluginNotReady message:cni plugin not initialized";
+    runtime.network_fails(Some(problem));
+    let stage = Scene::start(runtime, folder.path());
+    let off_the_hosts = changed(|pod| pod.spec.as_mut().unwrap().host_network = None);
+    stage.send(Operation::Add, &[off_the_hosts]).await;
+    let told = stage.until_told("NetworkNotReady").await;
+    assert_eq!(told, format!("network is not ready: container runtime network not ready: {problem}"));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let calls = stage.runtime.take_calls();
+    let count = |call: &str| calls.iter().filter(|one| *one == call).count();
+    assert_eq!(count("run sandbox 0"), 1, "{calls:?}");
+    assert!(count("is there a network?") >= 25, "every second: {calls:?}");
+    assert!(!super::told(&stage).iter().any(|one| one.starts_with("FailedCreatePodSandBox")));
+    stage.runtime.network_fails(None);
+    stage.until_running(&["web-0"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_failure_of_a_sandbox_is_told_as_it_is() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.fail("run_sandbox", Some("out of sandboxes"));
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[changed(|_| {})]).await;
+    let told = stage.until_told("FailedCreatePodSandBox").await;
+    assert_eq!(told, "Failed to create pod sandbox: out of sandboxes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_signal_that_the_runtime_does_not_know_is_told() {
+    for lacks in [false, true] {
+        let folder = folder();
+        let runtime = FakeRuntime::default();
+        if lacks {
+            runtime.lack_stop_signals();
+        }
+        let stage = Scene::start(runtime, folder.path());
+        let web = changed(|pod| {
+            let lifecycle = Lifecycle { stop_signal: Some("SIGUSR1".to_owned()), ..Lifecycle::default() };
+            pod.spec.as_mut().unwrap().containers[0].lifecycle = Some(lifecycle);
+        });
+        stage.send(Operation::Add, &[web]).await;
+        stage.until_phase("Running").await;
+        let warned = super::told(&stage).iter().filter(|one| one.starts_with("StopSignalIgnored: ")).count();
+        assert_eq!(warned, usize::from(lacks));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_fails_is_told_once() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.exec_answers("greet", 1, "no");
+    let stage = Scene::start(runtime, folder.path());
+    let web = changed(|pod| {
+        let exec = ExecAction { command: Some(vec!["greet".to_owned()]) };
+        let hook = LifecycleHandler { exec: Some(exec), ..LifecycleHandler::default() };
+        let lifecycle = Lifecycle { post_start: Some(hook), ..Lifecycle::default() };
+        pod.spec.as_mut().unwrap().containers[0].lifecycle = Some(lifecycle);
+    });
+    stage.send(Operation::Add, &[web]).await;
+    stage.until_told("FailedPostStartHook").await;
+    stage.until_waiting("PostStartHookError").await;
+    let told = super::told(&stage);
+    assert!(!told.iter().any(|one| one.starts_with("Failed: ")), "{told:?}");
+    assert!(told.contains(&"Killing: FailedPostStartHook".to_owned()), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_limits_itself_does_not_run_where_nothing_would_hold_it_to_that() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let limited = changed(|pod| {
+        let limits = [("memory".to_owned(), Quantity("64Mi".to_owned()))].into();
+        pod.spec.as_mut().unwrap().resources =
+            Some(ResourceRequirements { limits: Some(limits), ..ResourceRequirements::default() });
+    });
+    stage.send(Operation::Add, &[limited]).await;
+    let told = stage.until_told("FailedCreatePodContainer").await;
+    assert!(told.contains("spec.resources.limits"), "{told}");
+    assert_eq!(stage.runtime.take_calls(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_of_selinux_are_told_where_there_is_no_selinux() {
+    for selinux in [false, true] {
+        let folder = folder();
+        let stage = Scene::start_with(FakeRuntime::default(), folder.path(), |settings| {
+            settings.security.selinux = selinux;
+        });
+        let web = changed(|pod| {
+            let options = Some(SELinuxOptions { level: Some("s0".to_owned()), ..SELinuxOptions::default() });
+            pod.spec.as_mut().unwrap().containers[0].security_context =
+                Some(SecurityContext { se_linux_options: options, ..SecurityContext::default() });
+        });
+        stage.send(Operation::Add, &[web]).await;
+        stage.until_phase("Running").await;
+        let warned = super::told(&stage).iter().any(|one| one.starts_with("SELinuxDisabled: "));
+        assert_eq!(warned, !selinux);
+    }
+}
