@@ -1,4 +1,4 @@
-//! How long to wait before trying again: 10 seconds, doubling up to 5 minutes, forgotten after twice that in peace.
+//! How long to wait before trying again: 10 seconds, doubling up to 5 minutes, forgotten after 10 minutes in peace.
 //!
 //! Values only. Moments are [`Stamp`]s, so a clock that is set changes nothing.
 
@@ -30,12 +30,10 @@ impl Growth {
         let default = Self::default();
         Self { initial: default.initial.min(max), max }
     }
-
-    /// After how long in peace the past is forgotten.
-    fn forgotten_after(self) -> Duration {
-        self.max.saturating_mul(2)
-    }
 }
+
+/// After how long in peace the past is forgotten, however long the longest wait is.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
@@ -69,7 +67,7 @@ impl Backoffs {
     /// The wait that `name` is in, for trying `what` after something that ended at `ended`.
     pub(crate) fn wait(&self, name: &str, what: &str, ended: Stamp, now: Stamp) -> Option<Wait> {
         let entry = self.entries.get(name).filter(|entry| &*entry.what == what)?;
-        let is_forgotten = entry.updated.until(ended) > self.growth.forgotten_after();
+        let is_forgotten = entry.updated.until(ended) > FORGOTTEN_AFTER;
         let until = ended.plus(entry.delay);
         (!is_forgotten && now < until).then_some(Wait { delay: entry.delay, until })
     }
@@ -78,7 +76,7 @@ impl Backoffs {
     pub(crate) fn advance(&mut self, name: &str, what: &str, ended: Stamp, now: Stamp) {
         let known = self.entries.get(name).filter(|entry| &*entry.what == what);
         let delay = match known {
-            Some(entry) if entry.updated.until(ended) <= self.growth.forgotten_after() => {
+            Some(entry) if entry.updated.until(ended) <= FORGOTTEN_AFTER => {
                 entry.delay.saturating_mul(2).min(self.growth.max)
             }
             _ => self.growth.initial,
@@ -159,6 +157,15 @@ mod tests {
         let mut backoffs = Backoffs::new(Growth::up_to(Duration::from_secs(3)));
         backoffs.advance("c", "image", at(0), at(0));
         assert_eq!(backoffs.wait("c", "image", at(1), at(1)).map(|wait| wait.delay.as_secs()), Some(3));
+    }
+
+    #[test]
+    fn a_shorter_maximum_is_not_forgotten_sooner() {
+        let mut backoffs = Backoffs::new(Growth::up_to(Duration::from_secs(15)));
+        backoffs.advance("c", "image", at(0), at(0));
+        backoffs.advance("c", "image", at(11), at(11));
+        let wait = |ended| backoffs.wait("c", "image", at(ended), at(ended)).map(|wait| wait.delay.as_secs());
+        assert_eq!([wait(11 + 31), wait(11 + 600), wait(11 + 601)], [Some(15), Some(15), None]);
     }
 
     #[test]
