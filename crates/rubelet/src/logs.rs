@@ -3,7 +3,12 @@
 mod files;
 mod follow;
 mod line;
+mod over;
+mod printer;
+mod tail;
 
 pub(crate) use files::{instances, newest_pod_folder};
 pub(crate) use follow::Follower;
-pub(crate) use line::{Line, Stream};
+pub(crate) use over::is_over;
+pub(crate) use printer::{Printer, Streams, Style};
+pub(crate) use tail::{LogFile, Tail};

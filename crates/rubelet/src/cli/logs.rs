@@ -8,18 +8,21 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::exit::Failure;
-use crate::local::{LocalArgs, Unreachable};
-use crate::logs::{Line, Stream, instances, newest_pod_folder};
+use crate::local::{AgentClient, LocalArgs, Unreachable};
+use crate::logs::{LogFile, Printer, Streams, Style, Tail, instances, is_over, newest_pod_folder};
 use crate::pods::{NotOne, PodName, Pods, container_names, pod_of};
 
 /// How often to look for more.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// After so many looks that found nothing, whether there will be any more is asked.
+const ASK_AFTER: u32 = 10;
+
 /// The arguments of `rubelet logs`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Logs are read from disk, so they can be read without agent and runtime, too. With -f it goes on \
-with the next instance when a container is started again."
+with the next instance when a container is started again, and ends when the agent says that it will not be."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -91,12 +94,26 @@ pub(super) fn run(args: &Args) -> ExitCode {
     })
 }
 
-/// The folder of a pod's logs, and its containers, the default one first.
-async fn find(args: &Args) -> Result<(PathBuf, Vec<String>), LogsError> {
+/// What was found of a pod.
+struct Found {
+    /// Nobody, if no agent runs.
+    agent: Option<AgentClient>,
+    /// Empty, if no agent says.
+    uid: String,
+    /// Its logs.
+    folder: PathBuf,
+    /// Its containers, the default one first.
+    names: Vec<String>,
+}
+
+async fn find(args: &Args) -> Result<Found, LogsError> {
     let Some(agent) = args.local.agent().await? else {
-        return newest_pod_folder(&args.pod_logs_dir, &args.pod, &crate::run::node_name()).ok_or_else(|| {
-            LogsError::NoPod { pod: args.pod.to_string(), folder: args.pod_logs_dir.clone() }
-        });
+        let found = newest_pod_folder(&args.pod_logs_dir, &args.pod, &crate::run::node_name());
+        let (folder, names) = found.ok_or_else(|| LogsError::NoPod {
+            pod: args.pod.to_string(),
+            folder: args.pod_logs_dir.clone(),
+        })?;
+        return Ok(Found { agent: None, uid: String::new(), folder, names });
     };
     let told = agent.pods().await.map_err(Unreachable::Agent)?;
     let pods = Pods::Told(told.clone());
@@ -104,11 +121,12 @@ async fn find(args: &Args) -> Result<(PathBuf, Vec<String>), LogsError> {
     let row = args.pod.find(&rows, &agent.about.node_name)?;
     let folder = agent.about.pod_logs.join(format!("{}_{}_{}", row.namespace, row.name, row.uid));
     let names = pod_of(&told, row).map(|info| container_names(&info.pod)).unwrap_or_default();
-    Ok((folder, names))
+    let uid = row.uid.clone();
+    Ok(Found { agent: Some(agent), uid, folder, names })
 }
 
 async fn logs(args: &Args) -> Result<(), LogsError> {
-    let (folder, names) = find(args).await?;
+    let Found { agent, uid, folder, names } = find(args).await?;
     let name = match &args.container {
         Some(name) if names.contains(name) => name.clone(),
         Some(name) => return Err(LogsError::NoContainer { name: name.clone(), there: names }),
@@ -127,97 +145,93 @@ async fn logs(args: &Args) -> Result<(), LogsError> {
         let now = Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0)).ok()?;
         now.checked_sub(age).ok()
     });
-    let mut shown = Shown { since, timestamps: args.timestamps };
-    if !args.follow {
-        return shown.once(&folder.join(format!("{number}.log")), args.tail);
+    let style = Style { since, timestamps: args.timestamps, ..Style::default() };
+    let shown = Shown { printer: Printer::new(style), agent, uid, container: name };
+    if args.follow {
+        shown.follow(&folder, number, args.tail).await
+    } else {
+        shown.once(&folder.join(format!("{number}.log")), args.tail)
     }
-    shown.follow(&folder, number, args.tail).await
 }
 
+/// Shows a log, and what it takes to know when there will be no more of it.
 struct Shown {
-    since: Option<Timestamp>,
-    timestamps: bool,
+    printer: Printer,
+    /// Nothing is asked of an agent that was not there.
+    agent: Option<AgentClient>,
+    uid: String,
+    container: String,
 }
 
 impl Shown {
-    fn once(&mut self, path: &Path, tail: Option<usize>) -> Result<(), LogsError> {
-        let text = read(path)?;
-        self.show(last_lines(&text, tail));
+    fn once(mut self, path: &Path, tail: Option<usize>) -> Result<(), LogsError> {
+        let unreadable = |source| LogsError::Unreadable { path: path.to_owned(), source };
+        let mut log = LogFile::open(path, tail).map_err(unreadable)?;
+        let mut screen = Screen::default();
+        log.read(&mut |line| screen.show(&mut self.printer, line)).map_err(unreadable)?;
+        log.finish(&mut |line| screen.show(&mut self.printer, line));
+        screen.finish(&mut self.printer);
         Ok(())
     }
 
-    async fn follow(
-        &mut self,
-        folder: &Path,
-        mut number: u32,
-        mut tail: Option<usize>,
-    ) -> Result<(), LogsError> {
-        let mut told = 0;
+    /// Goes on until the container writes no more.
+    async fn follow(mut self, folder: &Path, from: u32, tail: Option<usize>) -> Result<(), LogsError> {
+        let unreadable = |source| LogsError::Unreadable { path: folder.to_owned(), source };
+        let mut tail = Tail::new(folder.to_owned(), from, tail);
+        let mut screen = Screen::default();
+        let mut has_begun = false;
+        let mut quiet = 0_u32;
         loop {
-            let path = folder.join(format!("{number}.log"));
-            let next = folder.join(format!("{}.log", number + 1));
-            // Asked before reading: what was written before the next one began is then all read.
-            let has_next = next.exists();
-            if path.exists() {
-                let text = read(&path)?;
-                let from = if text.len() < told { 0 } else { told };
-                let whole = text[from..].rfind('\n').map_or(from, |end| from + end + 1);
-                self.show(last_lines(&text[from..whole], tail.take()));
-                told = whole;
+            let printer = &mut self.printer;
+            let has_more = tail.read(&mut |line| screen.show(printer, line)).map_err(unreadable)?;
+            if screen.is_gone {
+                return Ok(());
             }
-            if has_next {
-                (number, told) = (number + 1, 0);
-                continue;
+            quiet = if has_more { 0 } else { quiet + 1 };
+            has_begun |= folder.exists();
+            if quiet % ASK_AFTER == ASK_AFTER - 1 && self.is_over(has_begun && !folder.exists()).await {
+                let printer = &mut self.printer;
+                tail.read_to_end(&mut |line| screen.show(printer, line)).map_err(unreadable)?;
+                screen.finish(printer);
+                return Ok(());
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    fn show(&self, text: &str) {
-        for raw in text.lines() {
-            let Some(line) = Line::read(raw) else { continue };
-            let is_old = |since: &Timestamp| line.time.parse::<Timestamp>().is_ok_and(|time| time < *since);
-            if self.since.as_ref().is_some_and(is_old) {
-                continue;
-            }
-            let time = if self.timestamps { format!("{} ", line.time) } else { String::new() };
-            let end = if line.is_partial { "" } else { "\n" };
-            let written = match line.stream {
-                Stream::Out => write!(io::stdout(), "{time}{}{end}", line.text),
-                Stream::Err => write!(io::stderr(), "{time}{}{end}", line.text),
-            };
-            if written.is_err() {
-                // Nobody reads any more.
-                std::process::exit(0);
-            }
+    /// Whether the container writes no more. An agent that does not answer may be back soon; where none ever was, the
+    /// logs of a pod go with it.
+    async fn is_over(&self, are_logs_gone: bool) -> bool {
+        let Some(agent) = &self.agent else { return are_logs_gone };
+        match agent.pod(&self.uid).await {
+            Ok(Some(info)) => is_over(&info.pod, &info.stage, &self.container),
+            Ok(None) => true,
+            Err(_) => false,
         }
-        let _ = io::stdout().flush();
     }
 }
 
-fn read(path: &Path) -> Result<String, LogsError> {
-    let bytes =
-        std::fs::read(path).map_err(|source| LogsError::Unreadable { path: path.to_owned(), source })?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+/// Standard output and standard error, as long as somebody reads them.
+#[derive(Default)]
+struct Screen {
+    is_gone: bool,
 }
 
-/// The last few lines of a text, or all of it.
-fn last_lines(text: &str, count: Option<usize>) -> &str {
-    let Some(count) = count else { return text };
-    let ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end + 1).collect();
-    let lines = ends.len();
-    if lines <= count { text } else { &text[ends[lines - count - 1]..] }
-}
+impl Screen {
+    fn show(&mut self, printer: &mut Printer, line: &[u8]) {
+        self.write(|streams| printer.show(line, streams));
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    fn finish(&mut self, printer: &mut Printer) {
+        self.write(|streams| printer.finish(streams));
+    }
 
-    #[test]
-    fn the_last_lines_are_cut_at_line_ends() {
-        let text = "a\nb\nc\n";
-        for (count, wanted) in [(None, text), (Some(2), "b\nc\n"), (Some(9), text), (Some(0), "")] {
-            assert_eq!(last_lines(text, count), wanted, "{count:?}");
+    fn write(&mut self, what: impl FnOnce(&mut Streams<'_>) -> io::Result<()>) {
+        if self.is_gone {
+            return;
         }
+        let (mut out, mut err) = (io::stdout(), io::stderr());
+        let written = what(&mut Streams { out: &mut out, err: &mut err }).and_then(|()| io::stdout().flush());
+        self.is_gone = written.is_err();
     }
 }

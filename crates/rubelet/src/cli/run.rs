@@ -186,6 +186,7 @@ fn failure(error: &RunError) -> Failure {
         | RunError::Place(_)
         | RunError::Embedded(_)
         | RunError::Server(_)
-        | RunError::Record(_) => Failure::System,
+        | RunError::Record(_)
+        | RunError::LogThread(_) => Failure::System,
     }
 }

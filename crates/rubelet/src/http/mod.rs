@@ -10,7 +10,7 @@ mod server;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::extract::State as Extract;
+use axum::extract::{Path, State as Extract};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -18,7 +18,7 @@ use axum::{Json, Router};
 use k8s_openapi::api::core::v1::Event;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use rubelet_agent::board::Stage;
+use rubelet_agent::board::{PodView, Stage};
 use rubelet_agent::event::to_event;
 use rubelet_agent::sync_loop::{AgentHandle, PodSelector};
 use serde::{Deserialize, Serialize};
@@ -76,6 +76,7 @@ fn private(state: State) -> Router {
         .route("/about", get(about))
         .route("/report", get(report::report))
         .route("/views", get(views))
+        .route("/views/{uid}", get(one_view))
         .route("/stop", post(stop))
         .with_state(state.clone())
         .merge(public(state))
@@ -116,13 +117,26 @@ struct View {
     events: Vec<Event>,
 }
 
+impl View {
+    fn of(view: &PodView) -> Self {
+        Self {
+            pod: view.to_pod(),
+            stage: view.stage,
+            events: view.events.iter().map(|event| to_event(event, &view.pod)).collect(),
+        }
+    }
+}
+
 async fn views(Extract(state): Extract<State>) -> Response {
-    let view = |view: &Arc<rubelet_agent::board::PodView>| View {
-        pod: view.to_pod(),
-        stage: view.stage,
-        events: view.events.iter().map(|event| to_event(event, &view.pod)).collect(),
-    };
-    Json(state.0.agent.board().all().iter().map(view).collect::<Vec<_>>()).into_response()
+    let all = state.0.agent.board().all();
+    Json(all.iter().map(|view| View::of(view)).collect::<Vec<_>>()).into_response()
+}
+
+async fn one_view(Extract(state): Extract<State>, Path(uid): Path<String>) -> Response {
+    match state.0.agent.board().get(&uid.as_str().into()) {
+        Some(view) => Json(View::of(&view)).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 /// Which pods to end.

@@ -88,6 +88,14 @@ impl AgentClient {
         self.get("/views").await
     }
 
+    /// One pod, if it is there.
+    pub(crate) async fn pod(&self, uid: &str) -> Result<Option<PodInfo>, AgentError> {
+        match self.get(&format!("/views/{uid}")).await {
+            Err(AgentError::Refused(StatusCode::NOT_FOUND)) => Ok(None),
+            info => info.map(Some),
+        }
+    }
+
     /// Tells pods to end.
     pub(crate) async fn stop(&self, request: &StopRequest) -> Result<(), AgentError> {
         ask(&self.socket, Method::POST, "/stop", serde_json::to_vec(request)?).await.map(|_| ())

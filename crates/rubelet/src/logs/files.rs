@@ -12,6 +12,15 @@ pub(crate) fn instances(folder: &Path) -> Vec<u32> {
     numbers
 }
 
+/// The rotated parts of the log of an instance, oldest first. Not those that are compressed.
+pub(super) fn parts(folder: &Path, number: u32) -> Vec<PathBuf> {
+    let prefix = format!("{number}.log.");
+    let is_plain = |name: &&String| {
+        name.strip_prefix(&prefix).is_some_and(|moment| !moment.ends_with(".gz") && !moment.ends_with(".tmp"))
+    };
+    names(folder).iter().filter(is_plain).map(|name| folder.join(name)).collect()
+}
+
 /// The newest folder of logs of a pod, and the containers in it.
 pub(crate) fn newest_pod_folder(logs: &Path, pod: &PodName, node: &str) -> Option<(PathBuf, Vec<String>)> {
     let is_its = |name: &&String| {
@@ -49,9 +58,13 @@ mod tests {
         assert_eq!(find("shop/web").unwrap().0, logs.path().join("shop_web-node_3"));
         assert!(find("x").is_none());
         let folder = logs.path().join("default_db-node_2/c");
-        for name in ["10.log", "9.log", "9.log.20260801-120000", "x"] {
+        let rotated = ["9.log.20260801-120000", "9.log.20260801-130000"];
+        let others = ["10.log", "9.log", "9.log.20260801-110000.gz", "9.log.20260801-120000.tmp", "x"];
+        for name in rotated.iter().chain(&others) {
             std::fs::write(folder.join(name), "").unwrap();
         }
         assert_eq!(instances(&folder), [9, 10]);
+        assert_eq!(parts(&folder, 9), rotated.map(|name| folder.join(name)));
+        assert_eq!(parts(&folder, 10), Vec::<PathBuf>::new());
     }
 }

@@ -1,31 +1,44 @@
-//! Shows the logs of pods while they are written.
+//! Shows the logs of pods while they are written, on a thread of its own: whoever reads slowly holds up nobody but it.
 
-use std::collections::BTreeMap;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::oneshot;
 
-use super::line::{Line, Stream};
+use super::printer::{Printer, Streams, Style};
+use super::tail::Tail;
 
 /// How often to look for more.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// A container that is followed.
+struct Followed {
+    tail: Tail,
+    printer: Printer,
+}
+
 /// Follows the logs of all containers of some pods. Each line is shown after the name of its container.
 pub(crate) struct Follower {
     logs: PathBuf,
-    known: BTreeMap<PathBuf, ()>,
-    tasks: JoinSet<()>,
-    is_over: watch::Sender<bool>,
+    known: BTreeSet<PathBuf>,
+    /// Bounded by the containers of the pods. Dropping it ends the thread, after all that there is was shown.
+    newcomers: Sender<Followed>,
+    ended: oneshot::Receiver<()>,
 }
 
 impl Follower {
-    pub(crate) fn new(logs: PathBuf) -> Self {
-        Self { logs, known: BTreeMap::new(), tasks: JoinSet::new(), is_over: watch::Sender::new(false) }
+    pub(crate) fn new(logs: PathBuf) -> io::Result<Self> {
+        let (newcomers, received) = channel();
+        let (end, ended) = oneshot::channel();
+        std::thread::Builder::new().name("logs".to_owned()).spawn(move || {
+            show_all(&received);
+            drop(end);
+        })?;
+        Ok(Self { logs, known: BTreeSet::new(), newcomers, ended })
     }
 
     /// Follows these pods, if it does not yet.
@@ -41,65 +54,58 @@ impl Follower {
             let regular = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
             for container in init.iter().chain(regular) {
                 let folder = folder.join(&container.name);
-                if self.known.insert(folder.clone(), ()).is_none() {
+                if self.known.insert(folder.clone()) {
                     let prefix = format!("[{name}/{}] ", container.name);
-                    self.tasks.spawn(follow_container(folder, prefix, self.is_over.subscribe()));
+                    let printer = Printer::new(Style { prefix, ..Style::default() });
+                    // A thread that is gone has nobody to show anything to.
+                    let _ = self.newcomers.send(Followed { tail: Tail::new(folder, 0, None), printer });
                 }
             }
         }
     }
 
     /// Shows what is left and ends.
-    pub(crate) async fn finish(mut self) {
-        self.is_over.send_replace(true);
-        while self.tasks.join_next().await.is_some() {}
+    pub(crate) async fn finish(self) {
+        drop(self.newcomers);
+        // An error is how the end is told.
+        let _ = self.ended.await;
     }
 }
 
-/// Shows one log after the other, as the container is started again.
-async fn follow_container(folder: PathBuf, prefix: String, mut is_over: watch::Receiver<bool>) {
-    for restart in 0_u32.. {
-        let path = folder.join(format!("{restart}.log"));
-        if !follow_file(&path, &folder.join(format!("{}.log", restart + 1)), &prefix, &mut is_over).await {
+fn show_all(newcomers: &Receiver<Followed>) {
+    let mut all: Vec<Followed> = Vec::new();
+    loop {
+        let is_over = match newcomers.recv_timeout(LOOK) {
+            Ok(newcomer) => {
+                all.push(newcomer);
+                all.extend(newcomers.try_iter());
+                false
+            }
+            Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => true,
+        };
+        for followed in &mut all {
+            followed.show(is_over);
+        }
+        if is_over {
             return;
         }
     }
 }
 
-/// Shows a log until the next one begins; `false` when it is all over.
-async fn follow_file(path: &Path, next: &Path, prefix: &str, is_over: &mut watch::Receiver<bool>) -> bool {
-    let mut reader = None;
-    let mut raw = String::new();
-    loop {
-        // Before reading: what is written after this is read in the next round.
-        let ends = *is_over.borrow();
-        let has_next = tokio::fs::try_exists(next).await.unwrap_or(false);
-        if reader.is_none() {
-            reader = tokio::fs::File::open(path).await.ok().map(BufReader::new);
+impl Followed {
+    fn show(&mut self, is_over: bool) {
+        let (mut out, mut err) = (io::stdout(), io::stderr());
+        let mut streams = Streams { out: &mut out, err: &mut err };
+        // Nobody who reads us any more is no reason not to run the pods.
+        let mut each = |line: &[u8]| drop(self.printer.show(line, &mut streams));
+        let read =
+            if is_over { self.tail.read_to_end(&mut each) } else { self.tail.read(&mut each).map(drop) };
+        if let Err(error) = read {
+            tracing::warn!(%error, "a log cannot be read");
         }
-        if let Some(reader) = &mut reader {
-            while reader.read_line(&mut raw).await.is_ok_and(|read| read > 0) {
-                if raw.ends_with('\n') {
-                    show(prefix, raw.trim_end_matches('\n'));
-                    raw.clear();
-                }
-            }
+        if is_over {
+            let _ = self.printer.finish(&mut streams);
         }
-        if has_next {
-            return true;
-        }
-        if ends {
-            return false;
-        }
-        let _ = tokio::time::timeout(LOOK, is_over.changed()).await;
     }
-}
-
-fn show(prefix: &str, raw: &str) {
-    let Some(line) = Line::read(raw) else { return };
-    // Nobody who reads us any more is no reason not to run the pods.
-    let _ = match line.stream {
-        Stream::Out => writeln!(io::stdout(), "{prefix}{}", line.text),
-        Stream::Err => writeln!(io::stderr(), "{prefix}{}", line.text),
-    };
 }

@@ -15,24 +15,26 @@ pub(crate) struct Line<'a> {
     pub(crate) stream: Stream,
     /// Whether the line goes on in the next one.
     pub(crate) is_partial: bool,
-    pub(crate) text: &'a str,
+    /// What the container wrote, which need not be text.
+    pub(crate) text: &'a [u8],
 }
 
 impl<'a> Line<'a> {
     /// Reads a line; `None` if it is none of a log.
-    pub(crate) fn read(raw: &'a str) -> Option<Self> {
-        let mut parts = raw.splitn(4, ' ');
+    pub(crate) fn read(raw: &'a [u8]) -> Option<Self> {
+        let mut parts = raw.splitn(4, |byte| *byte == b' ');
         let (time, stream, tags) = (parts.next()?, parts.next()?, parts.next()?);
         let stream = match stream {
-            "stdout" => Stream::Out,
-            "stderr" => Stream::Err,
+            b"stdout" => Stream::Out,
+            b"stderr" => Stream::Err,
             _ => return None,
         };
-        let is_partial = match tags.split(':').next()? {
-            "P" => true,
-            "F" => false,
+        let is_partial = match tags.split(|byte| *byte == b':').next()? {
+            b"P" => true,
+            b"F" => false,
             _ => return None,
         };
+        let time = std::str::from_utf8(time).ok()?;
         Some(Self { time, stream, is_partial, text: parts.next().unwrap_or_default() })
     }
 }
@@ -45,13 +47,15 @@ mod tests {
     fn lines_are_read_whole_and_in_part() {
         let time = "2026-08-01T12:00:00.000000001Z";
         let line = |stream, is_partial, text| Some(Line { time, stream, is_partial, text });
-        let table = [
-            (format!("{time} stdout F hello world"), line(Stream::Out, false, "hello world")),
-            (format!("{time} stderr P:x half"), line(Stream::Err, true, "half")),
-            (format!("{time} stdout F "), line(Stream::Out, false, "")),
-            (format!("{time} stdout F"), line(Stream::Out, false, "")),
-            ("not a log".to_owned(), None),
-            (String::new(), None),
+        let raw = |rest: &[u8]| [time.as_bytes(), b" ", rest].concat();
+        let table: [(Vec<u8>, Option<Line<'_>>); 7] = [
+            (raw(b"stdout F hello world"), line(Stream::Out, false, b"hello world")),
+            (raw(b"stderr P:x half"), line(Stream::Err, true, b"half")),
+            (raw(b"stdout F \xff\xfe"), line(Stream::Out, false, b"\xff\xfe")),
+            (raw(b"stdout F "), line(Stream::Out, false, b"")),
+            (raw(b"stdout F"), line(Stream::Out, false, b"")),
+            (b"not a log".to_vec(), None),
+            (Vec::new(), None),
         ];
         for (raw, wanted) in &table {
             assert_eq!(Line::read(raw), *wanted, "{raw:?}");

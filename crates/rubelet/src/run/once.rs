@@ -6,7 +6,7 @@ use rubelet_agent::board::{PodView, Stage};
 use rubelet_agent::runtime::{ImageStore, Runtime};
 use rubelet_agent::sync_loop::{Agent, AgentHandle, PodSelector};
 
-use super::wire::{Ended, told};
+use super::wire::{Ended, RunError, told};
 use crate::logs::Follower;
 
 /// Runs all pods to their end.
@@ -14,12 +14,12 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     agent: Agent<R>,
     handle: &AgentHandle,
     pod_logs: &Path,
-) -> Ended {
+) -> Result<Ended, RunError> {
+    let mut logs = Follower::new(pod_logs.to_owned()).map_err(RunError::LogThread)?;
     let finished = async {
         let mut ready = handle.ready();
         let mut changes = handle.board().changes();
         let mut outlook = handle.outlook();
-        let mut logs = Follower::new(pod_logs.to_owned());
         // The sender lives in the agent, which runs beside this.
         let _ = ready.wait_for(|ready| *ready).await;
         loop {
@@ -47,11 +47,11 @@ pub(super) async fn run<R: Runtime + ImageStore>(
             }
         }
     };
-    tokio::select! {
+    Ok(tokio::select! {
         biased;
         () = agent.run(told()) => Ended::Told,
         ended = finished => ended,
-    }
+    })
 }
 
 fn has_succeeded(view: &PodView) -> bool {

@@ -1,0 +1,163 @@
+//! Shows the lines of a log to people: whole, on the stream that they were written to.
+
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+
+use super::line::{Line, Stream};
+
+/// A line that comes in parts is put together up to here. Of a longer one, what there is is shown.
+const LONGEST: usize = 256 << 10;
+
+/// How lines are shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Style {
+    /// What stands before every line.
+    pub(crate) prefix: String,
+    /// Whether it says when it was written.
+    pub(crate) timestamps: bool,
+    /// Older ones are left out.
+    pub(crate) since: Option<Timestamp>,
+}
+
+/// Where lines go.
+pub(crate) struct Streams<'a> {
+    pub(crate) out: &'a mut dyn Write,
+    pub(crate) err: &'a mut dyn Write,
+}
+
+/// A line of which the end has not come.
+#[derive(Debug, Default)]
+struct Open {
+    text: Vec<u8>,
+    /// Whether some of it was shown.
+    has_begun: bool,
+}
+
+/// Shows the lines of one log.
+#[derive(Debug, Default)]
+pub(crate) struct Printer {
+    style: Style,
+    out: Open,
+    err: Open,
+}
+
+impl Printer {
+    pub(crate) fn new(style: Style) -> Self {
+        Self { style, ..Self::default() }
+    }
+
+    /// Shows a line as it is in the log. What is none of a log is not shown.
+    pub(crate) fn show(&mut self, raw: &[u8], streams: &mut Streams<'_>) -> io::Result<()> {
+        let Some(line) = Line::read(raw) else { return Ok(()) };
+        let is_old = |since: &Timestamp| line.time.parse::<Timestamp>().is_ok_and(|time| time < *since);
+        if self.style.since.as_ref().is_some_and(is_old) {
+            return Ok(());
+        }
+        let (open, to) = match line.stream {
+            Stream::Out => (&mut self.out, &mut *streams.out),
+            Stream::Err => (&mut self.err, &mut *streams.err),
+        };
+        if open.text.is_empty() && !open.has_begun {
+            open.text.extend_from_slice(self.style.prefix.as_bytes());
+            if self.style.timestamps {
+                open.text.extend_from_slice(line.time.as_bytes());
+                open.text.push(b' ');
+            }
+        }
+        open.text.extend_from_slice(line.text);
+        if !line.is_partial {
+            open.text.push(b'\n');
+        } else if open.text.len() < LONGEST {
+            return Ok(());
+        }
+        open.has_begun = line.is_partial;
+        to.write_all(&std::mem::take(&mut open.text))
+    }
+
+    /// Shows what there is of lines without an end: it will not come.
+    pub(crate) fn finish(&mut self, streams: &mut Streams<'_>) -> io::Result<()> {
+        let has_prefix = !self.style.prefix.is_empty();
+        for (open, to) in [(&mut self.out, &mut *streams.out), (&mut self.err, &mut *streams.err)] {
+            let Open { mut text, has_begun } = std::mem::take(open);
+            if text.is_empty() && !has_begun {
+                continue;
+            }
+            // Among the lines of others it is a line; alone it is what was written.
+            if has_prefix {
+                text.push(b'\n');
+            }
+            to.write_all(&text)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(style: Style, lines: &[&[u8]]) -> (Vec<u8>, Vec<u8>) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut streams = Streams { out: &mut out, err: &mut err };
+        let mut printer = Printer::new(style);
+        for line in lines {
+            printer.show(line, &mut streams).unwrap();
+        }
+        printer.finish(&mut streams).unwrap();
+        (out, err)
+    }
+
+    fn texts(style: &Style, lines: &[&str]) -> (String, String) {
+        let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+        let (out, err) = shown(style.clone(), &lines);
+        (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+    }
+
+    #[test]
+    fn lines_in_parts_are_put_together_on_their_own_stream() {
+        let lines = [
+            "2026-08-01T12:00:00Z stdout P one, ",
+            "2026-08-01T12:00:01Z stderr F oh",
+            "2026-08-01T12:00:02Z stdout P two, ",
+            "2026-08-01T12:00:03Z stdout F three",
+            "this is no log",
+            "2026-08-01T12:00:04Z stdout P no end",
+        ];
+        let table = [
+            (Style::default(), "one, two, three\nno end", "oh\n"),
+            (
+                Style { prefix: "[web] ".to_owned(), ..Style::default() },
+                "[web] one, two, three\n[web] no end\n",
+                "[web] oh\n",
+            ),
+            (
+                Style { timestamps: true, ..Style::default() },
+                "2026-08-01T12:00:00Z one, two, three\n2026-08-01T12:00:04Z no end",
+                "2026-08-01T12:00:01Z oh\n",
+            ),
+            (
+                Style { since: Some("2026-08-01T12:00:03Z".parse().unwrap()), ..Style::default() },
+                "three\nno end",
+                "",
+            ),
+        ];
+        for (style, out, err) in &table {
+            assert_eq!(texts(style, &lines), ((*out).to_owned(), (*err).to_owned()), "{style:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_shown_as_they_are() {
+        assert_eq!(shown(Style::default(), &[b"t stdout F \xff\x00\xfe"]).0, b"\xff\x00\xfe\n");
+    }
+
+    #[test]
+    fn a_line_without_end_is_shown_in_pieces_and_begins_once() {
+        let part = [b"t stdout P ".as_slice(), &vec![b'x'; LONGEST / 2]].concat();
+        let style = Style { prefix: "> ".to_owned(), ..Style::default() };
+        let (out, _) = shown(style, &[&part, &part, &part, b"t stdout F end", b"t stdout F next"]);
+        let wanted = format!("> {}end\n> next\n", "x".repeat(LONGEST / 2 * 3));
+        assert!(out == wanted.as_bytes(), "{} bytes", out.len());
+    }
+}
