@@ -14,6 +14,7 @@ pub mod manifest;
 pub mod merge;
 pub mod metrics;
 pub mod pod;
+mod pod_file;
 mod probe;
 mod reach;
 pub mod resource;

@@ -3,8 +3,7 @@
 //!
 //! A file that cannot be read is no file. One that is lost costs some history, never a pod.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,10 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::PodView;
 use super::delivery::{Pace, StatusSink};
+use crate::pod_file::{self, Outlives, PodFileError};
 use crate::volumes::{DataDirectory, PodDirectory};
 
-/// A file that is larger is not ours.
-const MOST_BYTES: u64 = 4 << 20;
 /// The form of the file; another one is not understood.
 const FORM: u32 = 1;
 
@@ -44,11 +42,7 @@ struct Read {
 #[derive(Debug, thiserror::Error)]
 enum RecallError {
     #[error("{0}")]
-    Io(#[from] io::Error),
-    #[error("it is larger than {MOST_BYTES} bytes")]
-    TooLarge,
-    #[error("{0}")]
-    NotUnderstood(#[from] serde_json::Error),
+    File(#[from] PodFileError),
     #[error("it has form {0}, not {FORM}")]
     Form(u32),
     #[error("it is about pod {0}")]
@@ -59,8 +53,7 @@ enum RecallError {
 pub(crate) fn recall(data: &DataDirectory, uid: &PodUid) -> Option<ApiStatus> {
     let path = data.pod(uid.as_str()).ok()?.status();
     match read(&path, uid) {
-        Ok(status) => Some(status),
-        Err(RecallError::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
+        Ok(status) => status,
         Err(error) => {
             tracing::warn!(pod = %uid, file = %path.display(), %error, "what was said of a pod before cannot be used; going on without it");
             None
@@ -68,43 +61,21 @@ pub(crate) fn recall(data: &DataDirectory, uid: &PodUid) -> Option<ApiStatus> {
     }
 }
 
-fn read(path: &Path, uid: &PodUid) -> Result<ApiStatus, RecallError> {
-    let mut text = Vec::new();
-    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(RecallError::TooLarge);
-    }
-    let Read { form, uid: of, status } = serde_json::from_slice(&text)?;
+fn read(path: &Path, uid: &PodUid) -> Result<Option<ApiStatus>, RecallError> {
+    let Some(Read { form, uid: of, status }) = pod_file::read(path)? else { return Ok(None) };
     if form != FORM {
         return Err(RecallError::Form(form));
     }
     if of != uid.as_str() {
         return Err(RecallError::OtherPod(of));
     }
-    Ok(status)
+    Ok(Some(status))
 }
 
-/// Whole or not at all. A pod without a folder has nothing that could outlive anything.
-fn write(folder: &PodDirectory, text: &[u8], is_final: bool) -> io::Result<()> {
-    let path = folder.status();
-    let new = path.with_extension("new");
-    let put = || -> io::Result<()> {
-        let mut file = File::create(&new)?;
-        file.write_all(text)?;
-        // An end is written once and must be there after a power cut. The rest can be found out again.
-        if is_final {
-            file.sync_all()?;
-        }
-        fs::rename(&new, &path)?;
-        if is_final {
-            File::open(folder.path())?.sync_all()?;
-        }
-        Ok(())
-    };
-    match put() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        written => written,
-    }
+fn write(folder: &PodDirectory, uid: &str, status: &ApiStatus, is_final: bool) -> io::Result<()> {
+    // An end is written once and must be there after a power cut. The rest can be found out again.
+    let outlives = if is_final { Outlives::Machine } else { Outlives::Agent };
+    pod_file::write(&folder.status(), &Written { form: FORM, uid, status }, outlives)
 }
 
 /// The disk, as somebody who wants to know how pods are.
@@ -133,14 +104,15 @@ impl StatusSink for Keeper {
     async fn take(&self, uid: &PodUid, view: &PodView) -> Result<(), io::Error> {
         // A UID that cannot be a folder was refused with its manifest.
         let Ok(folder) = self.data.pod(uid.as_str()) else { return Ok(()) };
-        let written = Written { form: FORM, uid: uid.as_str(), status: &view.status };
-        let (text, is_final) = (serde_json::to_vec(&written)?, view.is_finished());
-        tokio::task::spawn_blocking(move || write(&folder, &text, is_final)).await?
+        let (uid, status, is_final) = (uid.clone(), view.status.clone(), view.is_finished());
+        tokio::task::spawn_blocking(move || write(&folder, uid.as_str(), &status, is_final)).await?
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn status(phase: &str) -> ApiStatus {
@@ -148,8 +120,7 @@ mod tests {
     }
 
     fn keep(data: &DataDirectory, uid: &str, phase: &str) {
-        let text = serde_json::to_vec(&Written { form: FORM, uid, status: &status(phase) }).unwrap();
-        write(&data.pod(uid).unwrap(), &text, true).unwrap();
+        write(&data.pod(uid).unwrap(), uid, &status(phase), true).unwrap();
     }
 
     #[test]
@@ -181,7 +152,6 @@ mod tests {
             "\0\0\0\0".to_owned(),
             whole.replace("\"form\":1", "\"form\":2"),
             whole.replace("\"uid\":\"1\"", "\"uid\":\"2\""),
-            format!("{}{whole}", " ".repeat(usize::try_from(MOST_BYTES).unwrap())),
         ];
         for text in texts {
             fs::write(pod.status(), &text).unwrap();

@@ -31,6 +31,9 @@ struct Slot {
     /// What was last given to the sink.
     given: Option<Given>,
     is_under_way: bool,
+    /// The pod is gone; the slot is kept until what is under way has arrived. A pod that comes back with the same UID
+    /// waits for that.
+    is_gone: bool,
     failures: u32,
     /// Not before this, after a failure.
     not_before: Option<Stamp>,
@@ -66,6 +69,7 @@ impl Slots {
     /// A pod is like this now. Whether that is news.
     pub(super) fn put(&mut self, uid: &PodUid, view: &Arc<PodView>, now: Stamp) -> bool {
         let slot = self.0.entry(uid.clone()).or_default();
+        slot.is_gone = false;
         let newest = slot.waiting.as_ref().map(|(waiting, _)| waiting.version);
         if newest.or(slot.given.map(|given| given.version)) == Some(view.version) {
             return false;
@@ -77,7 +81,25 @@ impl Slots {
 
     /// A pod is gone: there is nothing left to tell of it.
     pub(super) fn remove(&mut self, uid: &PodUid) {
-        self.0.remove(uid);
+        match self.0.get_mut(uid) {
+            Some(slot) if slot.is_under_way => {
+                *slot = Slot { is_under_way: true, is_gone: true, ..Slot::default() };
+            }
+            _ => {
+                self.0.remove(uid);
+            }
+        }
+    }
+
+    /// What was under way to the slot of a pod has arrived, or has not. Nothing if there is no such pod any more.
+    fn arrived(&mut self, uid: &PodUid) -> Option<&mut Slot> {
+        let slot = self.0.get_mut(uid)?;
+        slot.is_under_way = false;
+        if slot.is_gone {
+            self.0.remove(uid);
+            return None;
+        }
+        self.0.get_mut(uid)
     }
 
     /// The next one to deliver, if one is due.
@@ -100,14 +122,13 @@ impl Slots {
 
     /// A delivery worked.
     pub(super) fn delivered(&mut self, uid: &PodUid) {
-        let Some(slot) = self.0.get_mut(uid) else { return };
-        (slot.is_under_way, slot.failures, slot.not_before) = (false, 0, None);
+        let Some(slot) = self.arrived(uid) else { return };
+        (slot.failures, slot.not_before) = (0, None);
     }
 
     /// A delivery failed: what it was about waits again, unless something newer does. How often that has been now.
     pub(super) fn failed(&mut self, uid: &PodUid, view: &Arc<PodView>, now: Stamp) -> u32 {
-        let Some(slot) = self.0.get_mut(uid) else { return 0 };
-        slot.is_under_way = false;
+        let Some(slot) = self.arrived(uid) else { return 0 };
         slot.given = None;
         slot.waiting.get_or_insert_with(|| (view.clone(), now));
         slot.failures += 1;

@@ -307,3 +307,37 @@ async fn a_sink_that_comes_late_is_told_everything_and_of_the_gone_nothing() {
     let told: Vec<String> = reader.got().into_iter().map(|(uid, ..)| uid).collect();
     assert_eq!(told, ["1"]);
 }
+
+#[test]
+fn a_pod_that_comes_back_waits_for_what_is_under_way_to_the_one_before() {
+    let at = |seconds: u64| Stamp::from_nanos(seconds * 1_000_000_000);
+    let view = |version: u64| {
+        let (pod, status) = (pod("1"), status("Running"));
+        Arc::new(PodView { pod, status, version, stage: Stage::Syncing, events: Vec::new() })
+    };
+    let uid = PodUid::from("1");
+    for has_failed in [false, true] {
+        let mut slots = Slots::default();
+        let arrive = |slots: &mut Slots| {
+            if has_failed {
+                slots.failed(&uid, &view(1), at(2));
+            } else {
+                slots.delivered(&uid);
+            }
+        };
+        slots.put(&uid, &view(1), at(1));
+        assert!(slots.take(Pace::default(), at(1)).is_some());
+        slots.remove(&uid);
+        arrive(&mut slots);
+        assert_eq!(slots.len(), 0, "nobody came back");
+
+        slots.put(&uid, &view(1), at(1));
+        assert!(slots.take(Pace::default(), at(1)).is_some());
+        slots.remove(&uid);
+        // The same version, but of another life.
+        assert!(slots.put(&uid, &view(1), at(1)));
+        assert_eq!(slots.take(Pace::default(), at(100)), None, "never two at once");
+        arrive(&mut slots);
+        assert!(slots.take(Pace::default(), at(100)).is_some());
+    }
+}

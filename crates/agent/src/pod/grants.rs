@@ -4,8 +4,8 @@
 //! Reading and writing block: call them off the async threads.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use rubelet_model::ContainerStatus;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::PodAmounts;
 use super::resize::Resource;
+use crate::pod_file::{self, Outlives};
 
 /// What a pod and its containers were given. What is not known here is taken to be what the manifest says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,21 +78,12 @@ impl Grants {
 
     /// Reads them. What is not there, or was damaged, is not known.
     pub(crate) fn read(path: &Path) -> Self {
-        let Ok(bytes) = fs::read(path) else { return Self::default() };
-        serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-            tracing::warn!(path = %path.display(), %error, "what a pod was given cannot be read");
-            Self::default()
-        })
+        pod_file::read_or_default(path, "what a pod was given")
     }
 
     /// Writes them, if the pod's folder is there.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
-        let fresh = path.with_extension("new");
-        match fs::write(&fresh, serde_json::to_vec(self)?) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            written => written?,
-        }
-        fs::rename(&fresh, path)
+        pod_file::write(path, self, Outlives::Agent)
     }
 }
 
@@ -114,7 +106,7 @@ mod tests {
         assert_eq!(known.of(&instance("c", 2, Is::Running, "s")), Some(&resources("100m", "64Mi")));
         assert_eq!(known.of(&instance("c", 3, Is::Running, "s")), None, "of another instance");
         assert_eq!(known.of(&instance("d", 2, Is::Running, "s")), None);
-        fs::write(&path, "{\"pod\": 5").unwrap();
+        std::fs::write(&path, "{\"pod\": 5").unwrap();
         assert_eq!(Grants::read(&path), Grants::default());
         grants.write(&folder.path().join("gone/resources.json")).unwrap();
     }

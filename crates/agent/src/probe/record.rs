@@ -5,7 +5,6 @@
 //! All of this blocks: call it off the async threads.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::course::{Kind, Verdict};
 use super::verdicts::Verdicts;
+use crate::pod_file::{self, Outlives};
 
 /// What stays true of an instance of a container however often the agent restarts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,21 +59,12 @@ impl Record {
 
     /// Reads it. One that is not there, or was damaged, is one of which nothing is known.
     pub(super) fn read(path: &Path) -> Self {
-        let Ok(bytes) = fs::read(path) else { return Self::default() };
-        serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-            tracing::warn!(path = %path.display(), %error, "what probes had found out cannot be read");
-            Self::default()
-        })
+        pod_file::read_or_default(path, "what probes had found out")
     }
 
     /// Writes it, if the pod's folder is there.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        let fresh = path.with_extension("new");
-        match fs::write(&fresh, serde_json::to_vec(self)?) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            written => written?,
-        }
-        fs::rename(&fresh, path)
+        pod_file::write(path, self, Outlives::Agent)
     }
 }
 
@@ -106,7 +97,7 @@ mod tests {
     fn a_damaged_record_and_a_folder_that_is_gone_are_no_trouble() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probes.json");
-        fs::write(&path, "{\"containers\": 5").unwrap();
+        std::fs::write(&path, "{\"containers\": 5").unwrap();
         assert_eq!(Record::read(&path), Record::default());
         Record::default().write(&folder.path().join("gone/probes.json")).unwrap();
     }
