@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pleg::{Listing, NoAnnouncements, Observe, ObserveError, Progress, StreamError};
+use pleg::{Call, Failure, Listing, NoAnnouncements, Observe, ObserveError, Progress, StreamError};
 use rubelet_cri::{labels, v1};
 use rubelet_model::{
     ContainerId, ContainerState, ContainerStatus, ListedContainer, ListedSandbox, PodRef, PodStatus, PodUid,
@@ -43,6 +43,9 @@ struct World {
     /// Whether it does not know that containers can have a stop signal.
     lacks_stop_signals: bool,
     stop_signals: BTreeMap<ContainerId, v1::Signal>,
+    images: Vec<v1::Image>,
+    image_folder: Option<PathBuf>,
+    stuck_images: BTreeSet<String>,
 }
 
 impl World {
@@ -149,6 +152,19 @@ impl FakeRuntime {
         } else {
             world.absent_images.remove(name);
         }
+    }
+
+    /// These images are kept, in this folder.
+    pub(crate) fn keeps_images(&self, ids: &[&str], folder: &Path) {
+        let mut world = self.0.lock();
+        let image = |id: &&str| v1::Image { id: (*id).to_owned(), size: 4_096, ..v1::Image::default() };
+        world.images = ids.iter().map(image).collect();
+        world.image_folder = Some(folder.to_owned());
+    }
+
+    /// An image that cannot be removed.
+    pub(crate) fn image_is_stuck(&self, id: &str) {
+        self.0.lock().stuck_images.insert(id.to_owned());
     }
 
     /// Only this user gets images from now on.
@@ -261,6 +277,10 @@ impl Observe for FakeRuntime {
 
     async fn inspect(&self, pod: &RuntimePod, _: &Progress) -> Result<PodStatus, ObserveError> {
         let world = self.0.lock();
+        if let Some(error) = world.fails.get("inspect") {
+            let (call, failure) = (Call::ContainerStatus, Failure::Refused);
+            return Err(ObserveError { call, target: None, failure, message: error.message.clone() });
+        }
         let sandboxes = pod.sandboxes.iter().filter_map(|listed| world.sandboxes.get(&listed.id));
         let containers = pod.containers.iter().filter_map(|listed| world.containers.get(&listed.id));
         Ok(PodStatus {
@@ -295,6 +315,8 @@ impl Runtime for FakeRuntime {
             state: SandboxState::Ready,
             created_at,
             ips: Vec::new(),
+            has_network: false,
+            is_on_host_network: Some(is_on_host_network(config.linux)),
             runtime_handler: "".into(),
         };
         world.sandboxes.insert(id.clone(), Sandbox { pod, status });
@@ -339,7 +361,7 @@ impl Runtime for FakeRuntime {
         &self,
         sandbox: &SandboxId,
         config: v1::ContainerConfig,
-        _: v1::PodSandboxConfig,
+        sandbox_config: v1::PodSandboxConfig,
     ) -> Result<ContainerId, CallError> {
         let stop_signal = config.stop_signal();
         let metadata = config.metadata.unwrap();
@@ -377,9 +399,10 @@ impl Runtime for FakeRuntime {
             message: "".into(),
             image: "image".into(),
             image_ref: "sha256:1".into(),
-            log_path: "".into(),
+            log_path: format!("{}/{}", sandbox_config.log_directory, config.log_path).into(),
             hash: hash.and_then(|hash| u64::from_str_radix(hash, 16).ok()),
             restart_count: metadata.attempt,
+            user: None,
         };
         world.containers.insert(id.clone(), (uid, status));
         if !world.lacks_stop_signals && stop_signal != v1::Signal::RuntimeDefault {
@@ -487,8 +510,11 @@ impl Runtime for FakeRuntime {
         self.answer("exec", answer)
     }
 
-    async fn reopen_log(&self, _: &ContainerId) -> Result<(), CallError> {
-        Ok(())
+    async fn reopen_log(&self, id: &ContainerId) -> Result<(), CallError> {
+        let known = self.0.lock().containers.get(id).map(|(_, status)| status.clone());
+        let Some(status) = known else { return Err(refused("no such container")) };
+        self.call("reopen_log", format!("reopen the log of {}-{}", status.name, status.attempt)).await?;
+        std::fs::File::create_new(&*status.log_path).map(drop).map_err(|error| refused(&error.to_string()))
     }
 }
 
@@ -517,16 +543,27 @@ impl ImageStore for FakeRuntime {
     }
 
     async fn images(&self) -> Result<Vec<v1::Image>, CallError> {
-        Ok(Vec::new())
+        Ok(self.0.lock().images.clone())
     }
 
     async fn image_folder(&self) -> Result<Option<PathBuf>, CallError> {
-        Ok(None)
+        Ok(self.0.lock().image_folder.clone())
     }
 
-    async fn remove_image(&self, _: &str) -> Result<(), CallError> {
+    async fn remove_image(&self, id: &str) -> Result<(), CallError> {
+        self.call("remove_image", format!("remove image {id}")).await?;
+        if self.0.lock().stuck_images.contains(id) {
+            return Err(refused("it is in use"));
+        }
+        self.0.lock().images.retain(|image| image.id != id);
         Ok(())
     }
+}
+
+fn is_on_host_network(linux: Option<v1::LinuxPodSandboxConfig>) -> bool {
+    let context = linux.and_then(|linux| linux.security_context).unwrap_or_default();
+    let options = context.namespace_options.unwrap_or_default();
+    options.network == i32::from(v1::NamespaceMode::Node)
 }
 
 fn refused(message: &str) -> CallError {

@@ -199,6 +199,17 @@ impl CacheReader {
         state.entries.iter().map(|(pod, entry)| (pod.clone(), entry.status.clone())).collect()
     }
 
+    /// Every pod that the runtime knows, for those who must not miss one: nothing before the first list, while a pod
+    /// is being inspected or cannot be, or while a list has entries that cannot be read.
+    #[must_use]
+    pub fn whole(&self) -> Option<Vec<Arc<PodStatus>>> {
+        let state = self.state.lock();
+        let is_settled =
+            state.global.is_some() && state.nothing_else == state.global && state.held.is_empty();
+        let statuses = || state.entries.values().map(|entry| entry.status.clone().ok()).collect();
+        is_settled.then(statuses).flatten()
+    }
+
     /// As of when every pod that is settled is known; nothing before the first list.
     #[must_use]
     pub fn as_of(&self) -> Option<Stamp> {

@@ -166,6 +166,7 @@ impl Observe for FakeRuntime {
                 log_path: "".into(),
                 hash: None,
                 restart_count: 0,
+                user: None,
             }],
         })
     }

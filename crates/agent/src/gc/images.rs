@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::{CacheReader, Clock};
-use tokio::time::MissedTickBehavior;
+use rubelet_model::PodStatus;
 
 use super::disk;
 use super::image_plan::{Candidate, ImageHistory, ImagePolicy};
@@ -14,6 +14,20 @@ use crate::runtime::{CallError, ImageStore};
 
 /// How often to look.
 const PERIOD: Duration = Duration::from_secs(300);
+
+/// How long to wait until every pod is known: one that is not may use any image.
+const SOON: Duration = Duration::from_secs(10);
+
+/// After so many of these waits a word is said.
+const WAITS_A_WORD: u32 = 30;
+
+/// How a look at the images went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Done,
+    /// Not every pod is known.
+    TooEarly,
+}
 
 /// Removes images that nobody uses.
 #[derive(Debug)]
@@ -33,17 +47,32 @@ impl<S: ImageStore> ImageCollector<S> {
 
     /// Runs until it is dropped.
     pub async fn run(mut self) {
-        let mut ticks = tokio::time::interval(PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut waits = 0;
         loop {
-            ticks.tick().await;
-            if let Err(error) = self.collect().await {
-                tracing::warn!(%error, "images could not be looked after");
-            }
+            let next = match self.collect().await {
+                Ok(Look::Done) => {
+                    waits = 0;
+                    PERIOD
+                }
+                Ok(Look::TooEarly) => {
+                    waits += 1;
+                    if waits % WAITS_A_WORD == 0 {
+                        tracing::warn!(
+                            "no image is removed: there is a pod that cannot be inspected, and it may use any"
+                        );
+                    }
+                    SOON
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "images could not be looked after");
+                    PERIOD
+                }
+            };
+            tokio::time::sleep(next).await;
         }
     }
 
-    async fn collect(&mut self) -> Result<(), CallError> {
+    async fn collect(&mut self) -> Result<Look, CallError> {
         let images: Vec<Candidate> = self
             .store
             .images()
@@ -51,30 +80,41 @@ impl<S: ImageStore> ImageCollector<S> {
             .into_iter()
             .map(|image| Candidate { id: image.id, size: image.size, is_pinned: image.pinned })
             .collect();
-        let used = self.used(&images).await?;
+        // After the images: who begins to use one meanwhile has fetched it, and then it is young.
+        let Some(pods) = self.cache.whole() else { return Ok(Look::TooEarly) };
+        let used = self.used(&images, &pods).await?;
         let now = self.clock.stamp();
         self.history.observe(&images, &used, now);
-        let Some(place) = self.store.image_folder().await? else { return Ok(()) };
-        let Some(room) = room(place).await else { return Ok(()) };
+        let Some(place) = self.store.image_folder().await? else { return Ok(Look::Done) };
+        let Some(room) = room(place).await else { return Ok(Look::Done) };
         let (remove, missing) = self.history.to_remove(&images, &used, room, self.policy, now);
+        let mut stuck = 0;
         for id in &remove {
             tracing::info!(image = id, "removing an image that nobody uses, to make room");
-            self.store.remove_image(id).await?;
+            if let Err(error) = self.store.remove_image(id).await {
+                tracing::warn!(image = id, %error, "an image that nobody uses cannot be removed");
+                stuck += images.iter().find(|image| image.id == *id).map_or(0, |image| image.size);
+            }
         }
+        let missing = missing + stuck;
         if missing > 0 {
             let mib = missing >> 20;
             tracing::warn!(
-                "the disk of the images is too full by {mib} MiB, and there is no unused image left to remove"
+                "the disk of the images is too full by {mib} MiB, and there is no unused image left that can be removed"
             );
         }
-        Ok(())
+        Ok(Look::Done)
     }
 
     /// The ids of images that containers were made from, running or not.
-    async fn used(&self, images: &[Candidate]) -> Result<BTreeSet<String>, CallError> {
-        let statuses = self.cache.all().into_iter().filter_map(|(_, status)| status.ok());
-        let references: BTreeSet<String> = statuses
-            .flat_map(|status| status.containers.clone())
+    async fn used(
+        &self,
+        images: &[Candidate],
+        pods: &[Arc<PodStatus>],
+    ) -> Result<BTreeSet<String>, CallError> {
+        let references: BTreeSet<String> = pods
+            .iter()
+            .flat_map(|status| &status.containers)
             .map(|container| container.image_ref.to_string())
             .filter(|reference| !reference.is_empty())
             .collect();
@@ -104,3 +144,6 @@ async fn room(place: PathBuf) -> Option<super::image_plan::Room> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

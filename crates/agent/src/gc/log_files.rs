@@ -10,9 +10,25 @@ use jiff::Timestamp;
 
 use super::log_plan::{COMPRESSED, LogPolicy, UNFINISHED, plan};
 
-/// Whether a log is large enough to be rotated.
-pub(super) fn is_due(log: &Path, policy: LogPolicy) -> bool {
-    log.metadata().is_ok_and(|metadata| metadata.len() >= policy.max_size)
+/// What a log needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// It is small enough.
+    Nothing,
+    /// It is too large.
+    Rotation,
+    /// It is not where it should be: whoever moved it away was lost before the runtime was told. Whatever the runtime
+    /// writes goes to the part that was moved, and no size would ever show it.
+    Reopening,
+}
+
+/// Looks at a log.
+pub(super) fn need(log: &Path, policy: LogPolicy) -> Need {
+    match log.metadata() {
+        Ok(metadata) if metadata.len() >= policy.max_size => Need::Rotation,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Need::Reopening,
+        Ok(_) | Err(_) => Need::Nothing,
+    }
 }
 
 /// Makes room, and moves the log out of the way; gives where it went.
@@ -66,9 +82,13 @@ mod tests {
         let at = |second| Timestamp::from_second(second).unwrap();
         for second in 0..4 {
             fs::write(&log, format!("part {second}\n")).unwrap();
-            assert!(is_due(&log, policy));
+            assert_eq!(need(&log, policy), Need::Rotation);
             rotate(&log, policy, at(second)).unwrap();
-            assert!(!is_due(&log, policy), "nothing is there until the runtime opens it anew");
+            assert_eq!(
+                need(&log, policy),
+                Need::Reopening,
+                "nothing is there until the runtime opens it anew"
+            );
         }
         let mut names: Vec<_> =
             fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -78,6 +98,8 @@ mod tests {
         let mut text = String::new();
         flate2::read::GzDecoder::new(packed).read_to_string(&mut text).unwrap();
         assert_eq!(text, "part 2\n");
+        fs::write(&log, "").unwrap();
+        assert_eq!(need(&log, policy), Need::Nothing);
         put_back(&folder.path().join("0.log.19700101-000003"), &log).unwrap();
         assert_eq!(fs::read_to_string(&log).unwrap(), "part 3\n");
     }

@@ -1,17 +1,18 @@
-//! Keeps the logs of running containers within bounds.
+//! Keeps the logs of running containers within bounds. Only of pods of ours: others are somebody else's to look after.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use pleg::CacheReader;
-use rubelet_model::{ContainerId, ContainerState};
+use rubelet_model::{ContainerId, ContainerState, PodUid};
 use tokio::time::MissedTickBehavior;
 
-use super::log_files::{is_due, put_back, rotate};
+use super::log_files::{Need, need, put_back, rotate};
 use super::log_plan::LogPolicy;
 use crate::runtime::Runtime;
+use crate::volumes::DataDirectory;
 
 /// How often to look.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -21,15 +22,30 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub struct LogRotation<R> {
     runtime: Arc<R>,
     cache: CacheReader,
-    /// Logs elsewhere are none of ours.
+    /// Pods without a folder here are none of ours.
+    data: DataDirectory,
+    /// Nor are logs elsewhere.
     logs: PathBuf,
     policy: LogPolicy,
 }
 
+/// A container that runs, of a pod that may be ours.
+struct Running {
+    pod: PodUid,
+    id: ContainerId,
+    log: PathBuf,
+}
+
 impl<R: Runtime> LogRotation<R> {
-    /// Rotates the logs below `logs`.
-    pub fn new(runtime: Arc<R>, cache: CacheReader, logs: PathBuf, policy: LogPolicy) -> Self {
-        Self { runtime, cache, logs, policy }
+    /// Rotates the logs below `logs` of pods that have a folder below `data`.
+    pub fn new(
+        runtime: Arc<R>,
+        cache: CacheReader,
+        data: DataDirectory,
+        logs: PathBuf,
+        policy: LogPolicy,
+    ) -> Self {
+        Self { runtime, cache, data, logs, policy }
     }
 
     /// Runs until it is dropped.
@@ -43,29 +59,45 @@ impl<R: Runtime> LogRotation<R> {
     }
 
     async fn look(&self) {
-        let policy = self.policy;
+        let (policy, data) = (self.policy, self.data.clone());
         let running = self.running();
-        // One trip to the disk for all: hardly ever is one of them due.
-        let due = tokio::task::spawn_blocking(move || {
-            running.into_iter().filter(|(_, log)| is_due(log, policy)).collect::<Vec<_>>()
+        // One trip to the disk for all: hardly ever is there anything to do.
+        let needy = tokio::task::spawn_blocking(move || {
+            let is_ours = |pod: &PodUid| data.pod(pod.as_str()).is_ok_and(|folder| folder.path().is_dir());
+            let needs = running.into_iter().map(|container| (need(&container.log, policy), container));
+            needs
+                .filter(|(need, container)| *need != Need::Nothing && is_ours(&container.pod))
+                .collect::<Vec<_>>()
         });
-        for (id, log) in due.await.unwrap_or_default() {
-            self.rotate(&id, log).await;
+        for (need, Running { id, log, .. }) in needy.await.unwrap_or_default() {
+            match need {
+                Need::Nothing => {}
+                Need::Rotation => self.rotate(&id, log).await,
+                Need::Reopening => self.reopen(&id, &log).await,
+            }
         }
     }
 
-    fn running(&self) -> Vec<(ContainerId, PathBuf)> {
+    fn running(&self) -> Vec<Running> {
         let mut running = Vec::new();
-        for status in self.cache.all().into_iter().filter_map(|(_, status)| status.ok()) {
+        for (pod, status) in self.cache.all() {
+            let Ok(status) = status else { continue };
             let all = status.containers.iter();
             for container in all.filter(|container| container.state == ContainerState::Running) {
                 let log = PathBuf::from(&*container.log_path);
                 if log.starts_with(&self.logs) {
-                    running.push((container.id.clone(), log));
+                    running.push(Running { pod: pod.clone(), id: container.id.clone(), log });
                 }
             }
         }
         running
+    }
+
+    async fn reopen(&self, id: &ContainerId, log: &Path) {
+        tracing::info!(log = %log.display(), "a log is not there; the runtime is asked to open it anew");
+        if let Err(error) = self.runtime.reopen_log(id).await {
+            tracing::warn!(log = %log.display(), %error, "the runtime does not open a log anew");
+        }
     }
 
     async fn rotate(&self, id: &ContainerId, log: PathBuf) {
@@ -96,3 +128,6 @@ impl<R: Runtime> LogRotation<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

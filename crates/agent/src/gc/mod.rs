@@ -7,6 +7,8 @@ mod images;
 mod log_files;
 mod log_plan;
 mod logs;
+#[cfg(test)]
+mod testkit;
 
 pub use image_plan::ImagePolicy;
 pub use images::ImageCollector;

@@ -46,6 +46,27 @@ fn a_fresh_cache_answers_nobody() {
 }
 
 #[test]
+fn the_whole_is_told_only_if_nothing_is_missing() {
+    let cache = CacheWriter::new(Arc::default());
+    let count = || cache.reader().whole().map(|all| all.len());
+    cache.store(&pod(), status("a"), at(1));
+    assert_eq!(count(), None, "there may be more");
+    cache.advance(at(1), true);
+    assert_eq!(count(), Some(1));
+    cache.hold("other".into());
+    assert_eq!(count(), None, "one is there of which nothing is known yet");
+    cache.store(&"other".into(), failure(), at(2));
+    cache.settle(&"other".into(), at(2));
+    assert_eq!(count(), None, "and cannot be inspected");
+    cache.store(&"other".into(), status("b"), at(3));
+    assert_eq!(count(), Some(2));
+    cache.advance(at(4), false);
+    assert_eq!(count(), None, "there is something in the list that cannot be read");
+    cache.advance(at(5), true);
+    assert_eq!(count(), Some(2));
+}
+
+#[test]
 fn an_entry_is_new_enough_by_its_own_time_or_by_the_global_one() {
     for (global, modified, expected) in [(101, 100, true), (101, 90, true), (99, 103, true), (99, 99, false)]
     {

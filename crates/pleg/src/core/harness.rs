@@ -305,6 +305,8 @@ impl Harness {
                     state: sandbox.state,
                     created_at: sandbox.created_at,
                     ips: Vec::new(),
+                    has_network: false,
+                    is_on_host_network: None,
                     runtime_handler: "".into(),
                 })
                 .collect(),
@@ -328,6 +330,7 @@ impl Harness {
                     log_path: "".into(),
                     hash: None,
                     restart_count: 0,
+                    user: None,
                 })
                 .collect(),
         }

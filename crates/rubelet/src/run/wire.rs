@@ -10,7 +10,7 @@ use pleg::{Pleg, clock::wall_clock};
 use prometheus_client::registry::Registry;
 use rubelet_agent::admission::RuntimeFeatures;
 use rubelet_agent::gc::{ImageCollector, ImagePolicy, LogPolicy, LogRotation};
-use rubelet_agent::pod::{Growth, HostDns, NodeDns, PodNetwork};
+use rubelet_agent::pod::{Growth, HostDns, NodeDns};
 use rubelet_agent::runtime::CriRuntime;
 use rubelet_agent::settings::Settings;
 use rubelet_agent::source::{Feed, FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId};
@@ -50,6 +50,8 @@ pub(crate) enum RunError {
     Server(#[from] ServerError),
     #[error("{0}")]
     Record(#[from] RecordError),
+    #[error("cannot start a thread for the logs of pods: {0}")]
+    LogThread(std::io::Error),
 }
 
 /// How a run ended.
@@ -93,6 +95,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         node_name: node_name.clone(),
     };
     let settings = settings(&plan, node_name, &runtime);
+    let data = settings.data.clone();
     let inbox = Inbox::default();
     let (feed, updates) = Feed::new(inbox.clone());
     let (agent, handle) = Agent::new(AgentParts {
@@ -110,8 +113,13 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let mut tasks = JoinSet::new();
     let collecting = Arc::new(CriRuntime::new(runtime.client()));
     let (cache, clock) = (pleg.handle().cache(), pleg.handle().clock().clone());
-    let rotation =
-        LogRotation::new(collecting.clone(), cache.clone(), plan.pod_logs.clone(), LogPolicy::default());
+    let rotation = LogRotation::new(
+        collecting.clone(),
+        cache.clone(),
+        data,
+        plan.pod_logs.clone(),
+        LogPolicy::default(),
+    );
     tasks.spawn(rotation.run());
     tasks.spawn(ImageCollector::new(collecting, cache, clock, ImagePolicy::default()).run());
     tasks
@@ -125,12 +133,12 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         if plan.once {
             once::run(agent, &handle, &plan.pod_logs).await
         } else {
-            report::run(agent, &handle, plan.screen.as_ref()).await
+            Ok(report::run(agent, &handle, plan.screen.as_ref()).await)
         }
     };
     let stood_still = watch::Sender::default();
     let ended = tokio::select! {
-        ended = running => ended,
+        ended = running => ended?,
         // A runtime may stand still with those who do not read its events.
         never = standstill::whenever_asked(&mut pleg, &observing, &stood_still) => match never {},
         never = rest::whenever_quiet(handle.board().changes(), rubelet_runtime::memory::give_back) => match never {},
@@ -150,7 +158,6 @@ struct Connected {
     /// Its name, as it calls itself.
     name: String,
     metrics: Metrics,
-    network: PodNetwork,
     features: RuntimeFeatures,
     _embedded: Option<Embedded>,
 }
@@ -166,7 +173,6 @@ impl Connected {
             (None, Some(embedded)) => embedded.endpoint.clone(),
             (None, None) => unreachable!("one of them is there"),
         };
-        let has_addresses = embedded.is_none() || plan.cni_conf_dir.is_some();
         let metrics = Metrics::default();
         let client = RuntimeClient::new(endpoint.clone(), Options::default(), metrics.clone());
         let version = client.version().await.map_err(RunError::Runtime)?;
@@ -176,7 +182,6 @@ impl Connected {
             name: version.runtime_name,
             features: RuntimeFeatures::read(&status),
             metrics,
-            network: if has_addresses { PodNetwork::Addressed } else { PodNetwork::LoopbackOnly },
             _embedded: embedded,
         })
     }
@@ -193,7 +198,6 @@ fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
     let mut settings = Settings::new(node_name, data);
     settings.logs.clone_from(&plan.pod_logs);
     settings.runtime_name.clone_from(&runtime.name);
-    settings.network = runtime.network;
     settings.node = node::facts(node::allocatable(&capacity, &plan.node));
     settings.admission = node::admission(&settings.node_name, plan, &settings.node, runtime.features);
     settings.machine = node::machine(&capacity, &plan.node);
