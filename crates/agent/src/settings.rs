@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::admission;
 use crate::downward::NodeFacts;
-use crate::pod::{Growth, Machine, NodeDns, PodNetwork, SecuritySettings};
+use crate::pod::{Growth, Machine, NodeDns, SecuritySettings};
 pub use crate::probe::ProbeLimits;
 use crate::volumes::DataDirectory;
 
@@ -22,8 +22,6 @@ pub struct Settings {
     pub logs: PathBuf,
     /// What the runtime calls itself: it stands before the id of every container.
     pub runtime_name: String,
-    /// What the network of pods is like.
-    pub network: PodNetwork,
     /// What pods are told about name servers.
     pub dns: NodeDns,
     /// The host's `/etc/hosts`.
@@ -63,7 +61,6 @@ impl Settings {
             logs: PathBuf::from("/var/log/pods"),
             runtime_name: "cri".to_owned(),
             data: DataDirectory::new(&data),
-            network: PodNetwork::Addressed,
             dns: NodeDns::default(),
             host_hosts: String::new(),
             node: NodeFacts::default(),

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use rubelet_model::{ContainerId, ContainerStatus, SandboxId, SandboxStatus, UnixNanos};
+use rubelet_model::{ContainerId, ContainerStatus, ContainerUser, SandboxId, SandboxStatus, UnixNanos};
 
 use crate::lean::{container_state, sandbox_state};
 use crate::{labels, v1};
@@ -35,8 +35,15 @@ pub fn sandbox_status(
         state: sandbox_state(status.state),
         created_at: UnixNanos(status.created_at),
         ips: status.network.as_ref().map(addresses).unwrap_or_default(),
+        has_network: status.network.is_some(),
+        is_on_host_network: is_on_host_network(status.linux),
         runtime_handler: text(status.runtime_handler),
     })
+}
+
+fn is_on_host_network(linux: Option<v1::LinuxPodSandboxStatus>) -> Option<bool> {
+    let options = linux?.namespaces?.options?;
+    Some(options.network == i32::from(v1::NamespaceMode::Node))
 }
 
 /// The addresses of a sandbox, its first one first. If one of them is none, there are none: half a set would be
@@ -83,7 +90,13 @@ pub fn container_status(
         log_path: text(status.log_path),
         hash: hash(&status.annotations),
         restart_count: restart_count(&status.annotations),
+        user: status.user.and_then(|user| user.linux).map(user),
     })
+}
+
+fn user(user: v1::LinuxContainerUser) -> ContainerUser {
+    let v1::LinuxContainerUser { uid, gid, supplemental_groups } = user;
+    ContainerUser { uid, gid, supplemental_groups }
 }
 
 /// Most of the texts that say why something went wrong are empty, and the empty one costs no memory.
@@ -147,6 +160,9 @@ mod tests {
                 (labels::CONTAINER_RESTART_COUNT.to_owned(), "7".to_owned()),
             ]),
             log_path: "/log".to_owned(),
+            user: Some(v1::ContainerUser {
+                linux: Some(v1::LinuxContainerUser { uid: 1000, gid: 100, supplemental_groups: vec![7] }),
+            }),
             ..Default::default()
         };
         change(&mut status);
@@ -163,9 +179,26 @@ mod tests {
             state: SandboxState::Ready,
             created_at: UnixNanos(5),
             ips: Vec::new(),
+            has_network: false,
+            is_on_host_network: None,
             runtime_handler: "kata".into(),
         };
         assert_eq!(read, wanted);
+    }
+
+    #[test]
+    fn whose_network_it_is_on_is_read_if_it_is_told() {
+        let on = |network: v1::NamespaceMode| {
+            let options = v1::NamespaceOption { network: network.into(), ..Default::default() };
+            let namespaces = Some(v1::Namespace { options: Some(options) });
+            sandbox(|status| status.linux = Some(v1::LinuxPodSandboxStatus { namespaces })).unwrap()
+        };
+        assert_eq!(on(v1::NamespaceMode::Node).is_on_host_network, Some(true));
+        assert_eq!(on(v1::NamespaceMode::Pod).is_on_host_network, Some(false));
+        let silent = v1::LinuxPodSandboxStatus { namespaces: None };
+        assert_eq!(sandbox(|status| status.linux = Some(silent)).unwrap().is_on_host_network, None);
+        let empty = Some(v1::PodSandboxNetworkStatus::default());
+        assert!(sandbox(|status| status.network = empty).unwrap().has_network);
     }
 
     #[test]
@@ -196,6 +229,7 @@ mod tests {
             log_path: "/log".into(),
             hash: Some(0xff01),
             restart_count: 7,
+            user: Some(ContainerUser { uid: 1000, gid: 100, supplemental_groups: vec![7] }),
         };
         assert_eq!(read, wanted);
     }

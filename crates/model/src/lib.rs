@@ -17,5 +17,5 @@ mod unix_nanos;
 pub use id::{ContainerId, PodRef, PodUid, SandboxId};
 pub use listed::{ListedContainer, ListedSandbox, RuntimePod};
 pub use state::{ContainerState, SandboxState};
-pub use status::{ContainerStatus, PodStatus, SandboxStatus};
+pub use status::{ContainerStatus, ContainerUser, PodStatus, SandboxStatus};
 pub use unix_nanos::UnixNanos;

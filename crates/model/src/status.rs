@@ -46,6 +46,26 @@ impl PodStatus {
         self.containers.iter().find(|container| container.id == *id)
     }
 
+    /// The newest instance of a container. By attempt first: clocks jump, attempts only grow.
+    #[must_use]
+    pub fn newest(&self, name: &str) -> Option<&ContainerStatus> {
+        self.instances(name).max_by_key(|instance| instance.seniority())
+    }
+
+    /// The newest instance of a container, and the one before it.
+    #[must_use]
+    pub fn newest_two(&self, name: &str) -> (Option<&ContainerStatus>, Option<&ContainerStatus>) {
+        let newest = self.newest(name);
+        let others =
+            self.instances(name).filter(|instance| newest.is_some_and(|newest| newest.id != instance.id));
+        (newest, others.max_by_key(|instance| instance.seniority()))
+    }
+
+    /// All instances of a container, in no order.
+    pub fn instances(&self, name: &str) -> impl Iterator<Item = &ContainerStatus> {
+        self.containers.iter().filter(move |container| *container.name == *name)
+    }
+
     /// One of its sandboxes.
     #[must_use]
     pub fn sandbox(&self, id: &SandboxId) -> Option<&SandboxStatus> {
@@ -66,6 +86,12 @@ pub struct SandboxStatus {
     pub created_at: UnixNanos,
     /// Its addresses; empty on the host network.
     pub ips: Vec<IpAddr>,
+    /// Whether the runtime tells of a network that should give it addresses. One that gives pods loopback only does not.
+    #[serde(default)]
+    pub has_network: bool,
+    /// Whether it is on the host's network; nothing if the runtime does not tell.
+    #[serde(default)]
+    pub is_on_host_network: Option<bool>,
     /// The runtime handler that runs it; empty for the default one.
     pub runtime_handler: Arc<str>,
 }
@@ -105,9 +131,29 @@ pub struct ContainerStatus {
     pub hash: Option<u64>,
     /// How many times the kubelet, or we, started it again.
     pub restart_count: u32,
+    /// Who its process runs as, if the runtime tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<ContainerUser>,
+}
+
+/// Who a process runs as.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerUser {
+    /// The user.
+    pub uid: i64,
+    /// Its first group.
+    pub gid: i64,
+    /// All the others.
+    pub supplemental_groups: Vec<i64>,
 }
 
 impl ContainerStatus {
+    /// By which the instances of a container are told apart: the newest has the highest.
+    #[must_use]
+    pub fn seniority(&self) -> (u32, UnixNanos) {
+        (self.attempt, self.created_at)
+    }
+
     /// Whether the kernel killed it for want of memory.
     #[must_use]
     pub fn is_oom_killed(&self) -> bool {
@@ -126,6 +172,8 @@ mod tests {
             state,
             created_at: UnixNanos(1),
             ips: Vec::new(),
+            has_network: false,
+            is_on_host_network: None,
             runtime_handler: "".into(),
         };
         let container = |id: &str, sandbox: &str| ContainerStatus {
@@ -145,6 +193,7 @@ mod tests {
             log_path: "".into(),
             hash: None,
             restart_count: 0,
+            user: None,
         };
         PodStatus {
             pod: PodRef::new("u", "ns", "p"),
@@ -152,6 +201,32 @@ mod tests {
             sandboxes: vec![sandbox("new", 1, newest), sandbox("old", 0, SandboxState::Ready)],
             containers: vec![container("a", "new"), container("b", "old")],
         }
+    }
+
+    #[test]
+    fn the_newest_instance_has_the_highest_attempt_whatever_the_clock_says() {
+        let mut status = status(SandboxState::Ready);
+        let template = status.containers[0].clone();
+        let instance = |id: &str, attempt, created| ContainerStatus {
+            id: id.into(),
+            name: "web".into(),
+            attempt,
+            created_at: UnixNanos(created),
+            ..template.clone()
+        };
+        status.containers.extend([
+            instance("first", 0, 900),
+            instance("third", 2, 5),
+            instance("second", 1, 7),
+            instance("third-again", 2, 6),
+        ]);
+        let id = |instance: Option<&ContainerStatus>| instance.map(|instance| instance.id.to_string());
+        assert_eq!(id(status.newest("web")).as_deref(), Some("third-again"));
+        let (newest, before) = status.newest_two("web");
+        assert_eq!((id(newest).as_deref(), id(before).as_deref()), (Some("third-again"), Some("third")));
+        let (only, none) = status.newest_two("a");
+        assert_eq!((id(only).as_deref(), none), (Some("a"), None));
+        assert_eq!(status.newest_two("no such"), (None, None));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 use pleg::{CacheReader, Stamp};
 use rubelet_model::{PodStatus, PodUid, SandboxState};
 
-use super::act::{Killer, Memory, Outcome, Remains, Tools, Unbroken, Work, may_run};
+use super::act::{Killer, Memory, Outcome, Remains, Tools, Unbroken, Work, may_run, release};
 use super::config::pod_amounts;
 use super::journal::Journal;
 use super::last_words::LastWords;
@@ -30,6 +30,7 @@ use crate::metrics::Operation;
 use crate::probe::{PodProbes, Verdicts};
 use crate::runtime::{ImageStore, Runtime};
 use crate::status::{Phase, ResizePending};
+use crate::volumes;
 
 /// The task of one pod.
 pub(crate) struct Actor<R> {
@@ -68,8 +69,11 @@ pub(crate) struct Actor<R> {
     resize_pending: Option<ResizePending>,
     /// Whether the pod counts in the weight of its class.
     is_counted: bool,
-    /// Whether the volumes should be looked at although nothing starts.
+    /// Whether the files of volumes may be out of date. They may have changed while no agent was there, and anything may
+    /// have happened to them since the last look.
     refresh_volumes: bool,
+    /// Whether the volumes and the control group of a pod that has ended were given back.
+    is_released: bool,
 }
 
 /// What an actor is made from.
@@ -120,7 +124,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
             hold_until: None,
             resize_pending: None,
             is_counted: false,
-            refresh_volumes: false,
+            refresh_volumes: true,
+            is_released: false,
         }
     }
 
@@ -144,7 +149,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 }
                 Lifecycle::Syncing { pod } => Box::pin(self.sync(&pod)).await,
                 Lifecycle::Terminating { pod, ending } => Box::pin(self.terminate(&pod, ending)).await,
-                Lifecycle::Terminated { forget: false, .. } => Next::Idle(None),
+                Lifecycle::Terminated { forget: false, .. } => Box::pin(self.release()).await,
                 Lifecycle::Terminated { pod, forget: true } => Box::pin(self.forget(&pod)).await,
             };
             self.tools.metrics.worked(operation, begun.until(self.tools.clock.stamp()));
@@ -154,7 +159,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                     biased;
                     () = self.mailbox.arrived() => {}
                     () = self.probes.changed() => {}
-                    () = sleep_until(&self.tools.clock, until) => {}
+                    () = sleep_until(&self.tools.clock, until) => self.refresh_volumes = true,
                 },
                 Next::Gone => break,
             }
@@ -207,7 +212,6 @@ impl<R: Runtime + ImageStore> Actor<R> {
             pod,
             status: &status,
             verdicts: &self.verdicts,
-            network: self.tools.settings.network,
             grants: &self.memory.grants,
             amounts: &amounts,
         };
@@ -230,13 +234,14 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let is_held = self.hold_until.is_some_and(|until| now < until);
         let is_nothing = plan.is_nothing();
         let is_resized = matches!(&plan, Plan::Adjust { resize: Some(_), .. });
-        if (is_nothing && remains.is_empty() && !self.refresh_volumes) || is_held {
+        let refresh = is_nothing && self.refresh_volumes && volumes::are_written(pod);
+        if (is_nothing && remains.is_empty() && !refresh) || is_held {
             let held = self.hold_until.filter(|_| is_held);
             return Next::Idle(Some(held.unwrap_or_else(|| self.next_look(pod, now))));
         }
-        let refresh = is_nothing && std::mem::take(&mut self.refresh_volumes);
         let outcome = self.act(pod, &status, plan, &remains, refresh).await;
         let Some(outcome) = outcome else { return Next::Again };
+        self.refresh_volumes &= !outcome.volumes_are_ready;
         self.hold_until = outcome.hold_until;
         self.publish(&status, lacks_sandbox, false);
         if outcome.acted && is_resized {
@@ -289,7 +294,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             let mut acting = std::pin::pin!(async {
                 let mut outcome = work.carry_out(plan).await;
                 if refresh {
-                    work.volumes(&mut outcome).await;
+                    work.refresh_volumes(&mut outcome).await;
                 }
                 work.remove(remains).await;
                 outcome
@@ -349,6 +354,23 @@ impl<R: Runtime + ImageStore> Actor<R> {
         // Whether it worked shows in the next status. If it did not, there is no hurry to do the same again.
         self.hold_until = killed.map(|_| self.acted.plus(KILL_RETRY));
         Next::Again
+    }
+
+    /// The pod stays to be looked at, but what it used is given back.
+    async fn release(&mut self) -> Next {
+        if self.is_released {
+            return Next::Idle(None);
+        }
+        match release(&self.tools, &self.uid).await {
+            Ok(()) => {
+                self.is_released = true;
+                Next::Idle(None)
+            }
+            Err(error) => {
+                tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %error, "what a pod used cannot be given back, trying again");
+                Next::Idle(Some(self.tools.clock.stamp().plus(self.tools.settings.retry)))
+            }
+        }
     }
 
     async fn forget(&mut self, pod: &Arc<Pod>) -> Next {

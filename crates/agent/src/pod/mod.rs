@@ -38,8 +38,7 @@ pub(crate) use demand::{Amounts, limits_of_containers, requests, requests_of_con
 pub(crate) use grants::Grants;
 pub(crate) use journal::Journal;
 pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
-pub use plan::PodNetwork;
-pub(crate) use plan::{ContainerKind, newest};
+pub(crate) use plan::ContainerKind;
 pub(crate) use resize::{asks_for_more, with_sizes, with_sizes_of};
 pub(crate) use restart::{asks_for_all, could_ask_for_all, restarts_after, should_start};
 pub(crate) use spec::{

@@ -114,6 +114,7 @@ mod tests {
             log_path: "".into(),
             hash: None,
             restart_count: 0,
+            user: None,
         }
     }
 

@@ -90,6 +90,7 @@ pub(crate) fn instance(name: &str, attempt: u32, is: Is, sandbox: &str) -> Conta
         log_path: "".into(),
         hash: Some(u64::from(container_hash(&container(name)))),
         restart_count: attempt,
+        user: None,
     }
 }
 
@@ -100,6 +101,8 @@ pub(crate) fn sandbox(attempt: u32, state: SandboxState) -> SandboxStatus {
         state,
         created_at: UnixNanos(i64::from(attempt) + 1),
         ips: Vec::new(),
+        has_network: true,
+        is_on_host_network: None,
         runtime_handler: "".into(),
     }
 }

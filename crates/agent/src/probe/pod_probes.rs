@@ -20,7 +20,7 @@ use super::pace::{Pace, age};
 use super::record::Record;
 use super::verdicts::Verdicts;
 use super::worker::Worker;
-use crate::pod::{Journal, containers, init_containers, is_sidecar, newest};
+use crate::pod::{Journal, containers, init_containers, is_sidecar};
 use crate::runtime::Runtime;
 
 /// What probing needs, the same for all pods.
@@ -234,7 +234,7 @@ impl Probed<'_> {
 fn probed<'a>(pod: &'a Pod, status: &'a PodStatus) -> impl Iterator<Item = Probed<'a>> {
     let sidecars = init_containers(pod).iter().filter(|container| is_sidecar(container));
     sidecars.chain(containers(pod)).flat_map(|container| {
-        let instance = newest(status, &container.name);
+        let instance = status.newest(&container.name);
         let instance = instance.filter(|instance| instance.state == ContainerState::Running);
         Kind::ALL.into_iter().filter_map(move |kind| {
             Some(Probed { kind, container, instance: instance?, probe: kind.of(container)? })

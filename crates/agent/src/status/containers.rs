@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState as ApiState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus as ApiContainer, Pod, PodStatus as ApiStatus, VolumeMount,
-    VolumeMountStatus,
+    ContainerStateWaiting, ContainerStatus as ApiContainer, ContainerUser, LinuxContainerUser, Pod,
+    PodStatus as ApiStatus, VolumeMount, VolumeMountStatus,
 };
 use rubelet_model::{ContainerState, ContainerStatus};
 
@@ -23,14 +23,14 @@ const LOST_WHILE_RUNNING: &str =
 pub(super) fn init(inputs: Inputs<'_>) -> Vec<ApiContainer> {
     let before = |status: &ApiStatus| status.init_container_statuses.clone().unwrap_or_default();
     let before = inputs.before.map(before).unwrap_or_default();
-    let has_begun = containers(inputs.pod).iter().any(|container| newest_two(inputs, container).0.is_some());
+    let is_unseen = |container: &Container| inputs.runtime.newest(&container.name).is_none();
+    let has_begun = containers(inputs.pod).iter().any(|container| !is_unseen(container));
     init_containers(inputs.pod)
         .iter()
         .map(|container| {
             let mut status = one(inputs, container, find(&before, &container.name), Part::Init);
-            let is_unseen = newest_two(inputs, container).0.is_none();
             let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
-            if !is_sidecar(container) && has_begun && is_unseen && waits {
+            if !is_sidecar(container) && has_begun && is_unseen(container) && waits {
                 status.state = Some(terminated(ContainerStateTerminated {
                     exit_code: 0,
                     reason: Some("Completed".to_owned()),
@@ -94,17 +94,6 @@ fn find<'a>(statuses: &'a [ApiContainer], name: &str) -> Option<&'a ApiContainer
     statuses.iter().find(|status| status.name == name)
 }
 
-/// The newest instance of a container and the one before it.
-fn newest_two<'a>(
-    inputs: Inputs<'a>,
-    container: &Container,
-) -> (Option<&'a ContainerStatus>, Option<&'a ContainerStatus>) {
-    let mut instances: Vec<&ContainerStatus> =
-        inputs.runtime.containers.iter().filter(|instance| *instance.name == *container.name).collect();
-    instances.sort_by_key(|instance| std::cmp::Reverse((instance.attempt, instance.created_at)));
-    (instances.first().copied(), instances.get(1).copied())
-}
-
 /// Which list a container is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -113,7 +102,7 @@ enum Part {
 }
 
 fn one(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContainer>, part: Part) -> ApiContainer {
-    let (newest, previous) = newest_two(inputs, container);
+    let (newest, previous) = inputs.runtime.newest_two(&container.name);
     let mut status = match newest {
         Some(newest) => seen(inputs, container, newest, previous, before),
         None => unseen(inputs, container, before),
@@ -201,7 +190,20 @@ fn seen(
             .and_then(|resources| resources.requests.clone())
             .filter(|_| is_running),
         volume_mounts: mounts(inputs, container),
+        user: newest.user.as_ref().map(user),
         ..ApiContainer::default()
+    }
+}
+
+/// Who it runs as, in the API's words. No groups at all are left out.
+fn user(user: &rubelet_model::ContainerUser) -> ContainerUser {
+    let groups = user.supplemental_groups.clone();
+    ContainerUser {
+        linux: Some(LinuxContainerUser {
+            uid: user.uid,
+            gid: user.gid,
+            supplemental_groups: (!groups.is_empty()).then_some(groups),
+        }),
     }
 }
 

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{PodCondition, PodStatus as ApiStatus};
 
 use super::Inputs;
 use super::phase::Phase;
-use crate::pod::{all_containers, asks_for_all, could_ask_for_all, newest};
+use crate::pod::{all_containers, asks_for_all, could_ask_for_all};
 
 pub(super) const CONDITION: &str = "AllContainersRestarting";
 
@@ -15,7 +15,7 @@ pub(super) const MESSAGE: &str = "The container is removed because RestartAllCon
 /// Whether the restart has begun and one that asked for it is still there.
 pub(super) fn is_under_way(inputs: Inputs<'_>) -> bool {
     let Inputs { pod, runtime, .. } = inputs;
-    all_containers(pod).any(|container| asks_for_all(container, newest(runtime, &container.name)))
+    all_containers(pod).any(|container| asks_for_all(container, runtime.newest(&container.name)))
 }
 
 /// Whether it was when this was said.

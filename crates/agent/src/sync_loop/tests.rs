@@ -5,6 +5,7 @@ mod probes;
 mod resize;
 mod survival;
 mod told;
+mod volumes;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::board::{PodView, Stage};
 use crate::event::Severity;
 use crate::manifest::Objects;
 use crate::merge::{Delta, Operation};
-use crate::pod::{PodNetwork, testkit};
+use crate::pod::testkit;
 use crate::settings::Settings;
 use crate::source::{SourceId, SourceKind, SourceUpdate};
 use crate::testkit::FakeRuntime;
@@ -51,7 +52,6 @@ impl Scene {
         let mut pleg = Pleg::new(runtime.clone(), Config::default(), Metrics::default());
         let mut settings = Settings::new("node", folder);
         settings.logs = folder.join("logs");
-        settings.network = PodNetwork::LoopbackOnly;
         change(&mut settings);
         let (updates, received) = mpsc::channel(8);
         let (agent, handle) = Agent::new(AgentParts {
@@ -246,6 +246,27 @@ async fn a_broken_sandbox_is_replaced_with_everything_in_it() {
     stage.until_running(&["web-1"]).await;
     let calls = stage.runtime.take_calls();
     assert!(calls.contains(&"run sandbox 1".to_owned()), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_moves_to_another_network_gets_another_sandbox() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let on_host = |is_on_host: bool| {
+        let mut pod = testkit::pod("Always", &[], &["web"]);
+        pod.spec.as_mut().unwrap().host_network = Some(is_on_host);
+        Arc::new(pod)
+    };
+    stage.send(Operation::Add, &[on_host(true)]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.runtime.take_calls();
+    stage.send(Operation::Update, &[on_host(false)]).await;
+    stage.until_running(&["web-1"]).await;
+    let calls = stage.runtime.take_calls();
+    assert!(calls.contains(&"run sandbox 1".to_owned()), "{calls:?}");
+    // And there it stays.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(stage.runtime.running(), ["web-1"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,17 +44,26 @@ pub(super) fn write(
     };
     if !up_to_date {
         let next = new_folder(root, now)?;
-        write_files(&root.join(&next), files)?;
-        if let Some(group) = group {
-            group
-                .take_files(&root.join(&next))
-                .map_err(VolumeError::io("give the group its files in", root))?;
+        if let Err(error) = fill(root, &next, files, group) {
+            // Every attempt makes a folder of its own: on a disk that is full they would only make it fuller. What cannot
+            // be removed either is found by the next attempt that succeeds.
+            let _ = fs::remove_dir_all(root.join(&next));
+            return Err(error);
         }
-        publish(root, &next).map_err(VolumeError::io("publish", root))?;
     }
     link_names(root, files).map_err(VolumeError::io("link the names in", root))?;
     remove_stale(root, files).map_err(VolumeError::io("clean up", root))?;
     Ok(!up_to_date)
+}
+
+/// Writes the files to a folder and shows that instead of the one before.
+fn fill(root: &Path, next: &Path, files: &Files, group: Option<FileGroup>) -> Result<(), VolumeError> {
+    let folder = root.join(next);
+    write_files(&folder, files)?;
+    if let Some(group) = group {
+        group.take_files(&folder).map_err(VolumeError::io("give the group its files in", root))?;
+    }
+    publish(root, next).map_err(VolumeError::io("publish", root))
 }
 
 fn validate(path: &str) -> Result<(), VolumeError> {

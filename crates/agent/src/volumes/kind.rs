@@ -50,6 +50,14 @@ impl<'a> VolumeKind<'a> {
         }
         Err(VolumeError::Unsupported(given(volume).next().unwrap_or("(none)")))
     }
+
+    /// Whether the agent writes its files, and nobody else does.
+    pub(crate) fn is_written(self) -> bool {
+        match self {
+            Self::EmptyDir(_) | Self::HostPath(_) => false,
+            Self::ConfigMap(_) | Self::Secret(_) | Self::DownwardApi(_) | Self::Projected(_) => true,
+        }
+    }
 }
 
 /// The kinds that a volume says it is of: one, if it is valid.

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Volume};
 
 use crate::downward::PodFacts;
 use crate::environment::Environment;
@@ -126,6 +126,14 @@ impl Volumes {
             .collect()
     }
 
+    /// Unmounts and deletes the volumes of a pod of which nothing runs any more; the rest of its folder stays.
+    ///
+    /// # Errors
+    /// If something is still in use. Ask again later.
+    pub fn release(&self, uid: &str) -> Result<(), VolumeError> {
+        removal::remove_volumes(&self.data.pod(uid)?)
+    }
+
     /// Deletes the pod's folder with everything in it, after unmounting what `prepare` and `mounts` mounted. Anything
     /// else that is mounted in there stops it: nothing behind a mount is ever deleted.
     ///
@@ -134,6 +142,13 @@ impl Volumes {
     pub fn teardown(&self, uid: &str) -> Result<(), VolumeError> {
         removal::remove_pod(&self.data.pod(uid)?)
     }
+}
+
+/// Whether the pod has volumes whose files the agent writes, and keeps up to date while it runs.
+pub(crate) fn are_written(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let written = |volume: &&Volume| VolumeKind::of(volume).is_ok_and(VolumeKind::is_written);
+    spec.volumes.iter().flatten().filter(written).any(|volume| is_mounted(spec, &volume.name))
 }
 
 /// Volumes that nobody mounts are not made: a missing config map of one need not keep the pod from running.

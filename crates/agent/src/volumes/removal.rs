@@ -21,10 +21,28 @@ const DEEPEST: usize = 32;
 
 /// Unmounts what is ours and deletes the pod's folder.
 pub(super) fn remove_pod(directory: &PodDirectory) -> Result<(), VolumeError> {
+    match unmounted(directory)? {
+        Some(root) => remove_tree(&root),
+        None => Ok(()),
+    }
+}
+
+/// Unmounts what is ours and deletes the pod's volumes, and what is remembered of them.
+pub(super) fn remove_volumes(directory: &PodDirectory) -> Result<(), VolumeError> {
+    if unmounted(directory)?.is_none() {
+        return Ok(());
+    }
+    [directory.subpaths(), directory.volumes(), directory.plugins()]
+        .iter()
+        .try_for_each(|path| remove_tree(path))
+}
+
+/// The real path of the pod's folder, after everything below it was unmounted; nothing if it is not there.
+fn unmounted(directory: &PodDirectory) -> Result<Option<PathBuf>, VolumeError> {
     // The mount table has real paths.
     let root = match fs::canonicalize(directory.path()) {
         Ok(root) => root,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(VolumeError::io("look at", directory.path())(error)),
     };
     for point in mount_points_below(&root)? {
@@ -35,7 +53,7 @@ pub(super) fn remove_pod(directory: &PodDirectory) -> Result<(), VolumeError> {
     if let Some(foreign) = mount_points_below(&root)?.pop() {
         return Err(VolumeError::StillMounted(foreign));
     }
-    remove_tree(&root)
+    Ok(Some(root))
 }
 
 /// Unmounts and deletes one volume.

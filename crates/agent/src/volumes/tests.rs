@@ -143,6 +143,19 @@ fn every_kind_is_made_mounted_and_taken_down() {
     assert!(at(0).join("mine").exists() && at(1).join("mine").exists());
 
     fs::write(host.join("precious"), "x").expect("written");
+    fs::write(root.join("status.json"), "x").expect("written");
+    node.volumes.release(uid(&pod)).expect("given back");
+    node.volumes.release(uid(&pod)).expect("nothing left to do");
+    let is_there = |name: &str| root.join(name).exists();
+    assert!(["status.json", "containers"].into_iter().all(is_there), "what tells of the pod stays");
+    assert!(!["volumes", "volume-subpaths", "plugins"].into_iter().any(is_there));
+    assert_eq!(
+        mount_table::mount_points_below(&fs::canonicalize(&root).expect("a path")).expect("read"),
+        [] as [PathBuf; 0]
+    );
+    node.prepare(&pod, &objects, 3).expect("and made again");
+    assert!(!at(0).join("mine").exists() && !at(1).join("mine").exists());
+
     node.volumes.teardown(uid(&pod)).expect("taken down");
     assert!(!root.exists());
     assert!(host.join("precious").exists(), "the host's files stay");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pleg::cri::CriObserver;
 use pleg::{Config, Metrics, Pleg};
-use rubelet_agent::pod::{Growth, PodNetwork};
+use rubelet_agent::pod::Growth;
 use rubelet_agent::runtime::CriRuntime;
 use rubelet_agent::settings::Settings;
 use rubelet_agent::source::{Feed, FileSource, Inbox, Source};
@@ -59,7 +59,6 @@ impl Running {
 fn settings(folder: &Path) -> Settings {
     let mut settings = Settings::new("node", folder.join("data"));
     settings.logs = folder.join("logs");
-    settings.network = PodNetwork::LoopbackOnly;
     settings.retry = Duration::from_millis(300);
     settings.resync = Duration::from_secs(2);
     settings.backoff = Growth { initial: Duration::from_millis(100), max: Duration::from_millis(400) };

@@ -1,5 +1,5 @@
 //! A status without what differs from run to run: `<time>`, `<id>` of a container, `<image>`, `<uid>` of the pod, `<ip>` of the
-//! pod and `<node>` for the address of the node. What is empty is as good as not there.
+//! pod and `<node>` for the address of the node. What is empty is as good as not there, and so are groups that the image gives.
 
 use std::fmt::Write as _;
 
@@ -26,6 +26,7 @@ impl Facts {
     fn of(&self, key: &str, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(key, text)),
+            Value::Array(items) if key == "supplementalGroups" => groups(items),
             Value::Array(items) => items.iter().map(|item| self.of(key, item)).collect(),
             Value::Object(fields) => {
                 let fields = fields.iter().map(|(key, value)| (key.clone(), self.of(key, value)));
@@ -50,6 +51,15 @@ impl Facts {
             _ => text.replace(&self.uid, "<uid>").replace(&format!("-{}_", self.node), "-<node>_"),
         }
     }
+}
+
+/// Groups in order, without those that only the image gives: they are in its `/etc/group`, and the images differ.
+fn groups(all: &[Value]) -> Value {
+    let of_image = |group: &u64| (1..1000).contains(group);
+    let mut groups: Vec<u64> =
+        all.iter().filter_map(Value::as_u64).filter(|group| !of_image(group)).collect();
+    groups.sort_unstable();
+    groups.into()
 }
 
 /// Two statuses, line by line: `-` is missing, `+` is too much.

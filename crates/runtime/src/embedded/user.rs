@@ -67,6 +67,8 @@ pub(crate) fn resolve(wanted: &Wanted<'_>, passwd: &str, group: &str) -> Result<
             groups.push(gid);
         }
     };
+    // A program that gives up its group must not be rid of what that group may not do.
+    add(gid);
     for extra in wanted.supplemental_groups {
         add(id(*extra, &field("supplemental_groups"))?);
     }
@@ -173,19 +175,19 @@ mod tests {
     fn who_it_runs_as() {
         let merge = Wanted { merge_image_groups: true, ..Wanted::default() };
         let table: Vec<(Wanted<'_>, Result<User, String>)> = vec![
-            (merge.clone(), user(0, 0, &[])),
-            (Wanted { image_user: "app", ..merge.clone() }, user(1000, 100, &[200, 201])),
-            (Wanted { image_user: "app", ..Wanted::default() }, user(1000, 100, &[])),
-            (Wanted { image_user: "app:root", ..merge.clone() }, user(1000, 0, &[200, 201])),
-            (Wanted { image_user: "77:88", ..merge.clone() }, user(77, 88, &[])),
-            (Wanted { run_as_user: Some(1000), ..merge.clone() }, user(1000, 100, &[200, 201])),
-            (Wanted { run_as_user: Some(4242), ..merge.clone() }, user(4242, 0, &[])),
-            (Wanted { run_as_user: Some(0), image_user: "app:200", ..merge.clone() }, user(0, 0, &[])),
-            (Wanted { run_as_user: Some(5), run_as_group: Some(6), ..merge.clone() }, user(5, 6, &[])),
-            (Wanted { run_as_username: "app", ..merge.clone() }, user(1000, 100, &[200, 201])),
+            (merge.clone(), user(0, 0, &[0])),
+            (Wanted { image_user: "app", ..merge.clone() }, user(1000, 100, &[100, 200, 201])),
+            (Wanted { image_user: "app", ..Wanted::default() }, user(1000, 100, &[100])),
+            (Wanted { image_user: "app:root", ..merge.clone() }, user(1000, 0, &[0, 200, 201])),
+            (Wanted { image_user: "77:88", ..merge.clone() }, user(77, 88, &[88])),
+            (Wanted { run_as_user: Some(1000), ..merge.clone() }, user(1000, 100, &[100, 200, 201])),
+            (Wanted { run_as_user: Some(4242), ..merge.clone() }, user(4242, 0, &[0])),
+            (Wanted { run_as_user: Some(0), image_user: "app:200", ..merge.clone() }, user(0, 0, &[0])),
+            (Wanted { run_as_user: Some(5), run_as_group: Some(6), ..merge.clone() }, user(5, 6, &[6])),
+            (Wanted { run_as_username: "app", ..merge.clone() }, user(1000, 100, &[100, 200, 201])),
             (
                 Wanted { run_as_user: Some(1), supplemental_groups: &[9, 9, 8], ..merge.clone() },
-                user(1, 0, &[9, 8]),
+                user(1, 0, &[0, 9, 8]),
             ),
         ];
         for (wanted, expected) in table {

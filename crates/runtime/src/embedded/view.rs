@@ -36,11 +36,6 @@ pub(crate) fn sandbox_item(sandbox: &Sandbox) -> v1::PodSandbox {
 
 pub(crate) fn sandbox_status(sandbox: &Sandbox) -> v1::PodSandboxStatus {
     let record = sandbox.record.read();
-    let mut ips = record.ips.iter().cloned();
-    let network = v1::PodSandboxNetworkStatus {
-        ip: ips.next().unwrap_or_default(),
-        additional_ips: ips.map(|ip| v1::PodIp { ip }).collect(),
-    };
     let context = sandbox.config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
     let options = context.and_then(|context| context.namespace_options.clone()).unwrap_or_default();
     v1::PodSandboxStatus {
@@ -48,12 +43,19 @@ pub(crate) fn sandbox_status(sandbox: &Sandbox) -> v1::PodSandboxStatus {
         metadata: sandbox.config.metadata.clone(),
         state: cri_sandbox_state(record.state) as i32,
         created_at: record.created_at,
-        network: Some(network),
+        network: network(&record.ips),
         linux: Some(v1::LinuxPodSandboxStatus { namespaces: Some(v1::Namespace { options: Some(options) }) }),
         labels: sandbox.config.labels.clone(),
         annotations: sandbox.config.annotations.clone(),
         runtime_handler: String::new(),
     }
+}
+
+/// Without addresses there is no network, so that nobody takes loopback for a network that is broken.
+fn network(ips: &[String]) -> Option<v1::PodSandboxNetworkStatus> {
+    let (ip, more) = ips.split_first()?;
+    let additional_ips = more.iter().cloned().map(|ip| v1::PodIp { ip }).collect();
+    Some(v1::PodSandboxNetworkStatus { ip: ip.clone(), additional_ips })
 }
 
 pub(crate) fn container_item(container: &Container) -> v1::Container {

@@ -12,7 +12,6 @@ use pleg::clock::wall_clock;
 use pleg::cri::CriObserver;
 use prometheus_client::registry::Registry;
 use rubelet_agent::board::PodView;
-use rubelet_agent::pod::PodNetwork;
 use rubelet_agent::runtime::CriRuntime;
 use rubelet_agent::settings::Settings;
 use rubelet_agent::source::{Feed, FileSource, Inbox, Source as _};
@@ -58,7 +57,6 @@ impl BenchAgent {
         let mut pleg = Pleg::new(observer, pleg::Config::default(), pleg::Metrics::default());
         let mut settings = Settings::new("bench", data.path());
         settings.logs = data.path().join("logs");
-        settings.network = PodNetwork::LoopbackOnly;
         settings.machine.unified_cgroups = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
         if let Some(limit) = args.begin_at_once {
             settings.exec_probes.begin_at_once = limit;

@@ -119,7 +119,10 @@ static POD_SECURITY_CONTEXT: Type = Type {
     fields: &[
         ("appArmorProfile", Parts(&APP_ARMOR, APP_ARMOR_NOTE)),
         ("fsGroup", OK),
-        ("fsGroupChangePolicy", OK),
+        (
+            "fsGroupChangePolicy",
+            Works("no kind of volume that there is here heeds it, nor would it under a kubelet"),
+        ),
         ("runAsGroup", OK),
         ("runAsNonRoot", OK),
         ("runAsUser", OK),

@@ -3,12 +3,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus, SandboxId, SandboxState};
-
+use rubelet_model::{
+    ContainerId, ContainerState, ContainerStatus, PodStatus, PodUid, SandboxId, SandboxState,
+};
 use tokio::task::spawn_blocking;
 
-use super::Work;
+use super::{Tools, Work};
 use crate::cgroup::GroupError;
 use crate::pod::config::log_directory;
 use crate::pod::files;
@@ -32,7 +34,7 @@ impl Remains {
         }
         let mut containers = Vec::new();
         for instances in dead.values_mut() {
-            instances.sort_by_key(|instance| Reverse((instance.attempt, instance.created_at)));
+            instances.sort_by_key(|instance| Reverse(instance.seniority()));
             containers.extend(instances.iter().skip(keep).map(|instance| instance.id.clone()));
         }
         let is_used = |id: &SandboxId| {
@@ -103,17 +105,30 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         for sandbox in &self.status.sandboxes {
             self.remove_sandbox(&sandbox.id).await?;
         }
-        if self.tools.groups.is_some() {
-            let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
-            spawn_blocking(move || tools.groups.as_ref().map_or(Ok(()), |groups| groups.forget(&uid)))
-                .await??;
-        }
+        release(self.tools, &spec::uid(self.pod)).await?;
         let (logs, uid) = (self.tools.settings.logs.clone(), spec::uid(self.pod));
         spawn_blocking(move || files::remove_logs_of_pod(&logs, uid.as_str())).await??;
         let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
         spawn_blocking(move || tools.volumes.teardown(uid.as_str())).await??;
         Ok(())
     }
+}
+
+/// Gives back what a pod used of which nothing runs any more: its volumes, and then its control group, which memory is
+/// charged to as long as they are there. What tells of the pod stays.
+pub(crate) async fn release<R>(tools: &Arc<Tools<R>>, uid: &PodUid) -> Result<(), CleanupError>
+where
+    R: Runtime + ImageStore,
+{
+    let (tools, uid) = (tools.clone(), uid.clone());
+    spawn_blocking(move || {
+        tools.volumes.release(uid.as_str())?;
+        match &tools.groups {
+            Some(groups) => Ok(groups.forget(&uid)?),
+            None => Ok(()),
+        }
+    })
+    .await?
 }
 
 /// Why something could not be removed.

@@ -42,7 +42,7 @@ use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
 use crate::settings::Settings;
 use crate::volumes::{Prepared, VolumeError, Volumes};
 
-pub(crate) use cleanup::Remains;
+pub(crate) use cleanup::{Remains, release};
 pub(crate) use kill::{Killer, may_run};
 pub(crate) use memory::Memory;
 pub(crate) use unbroken::Unbroken;
@@ -71,6 +71,8 @@ pub(crate) struct Outcome {
     pub(crate) retry_at: Option<Stamp>,
     /// Until when nothing of the pod can be done at all.
     pub(crate) hold_until: Option<Stamp>,
+    /// Whether all volumes were found, or made, as they should be.
+    pub(crate) volumes_are_ready: bool,
 }
 
 impl Outcome {
@@ -164,10 +166,12 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Err(error) => return self.cannot_be_named(&error, outcome),
         };
         self.tell_once_a_sandbox();
-        if replacement.replaces.is_some() {
-            // The first time at once; a sandbox that keeps breaking waits like a container that does.
+        if !self.status.sandboxes.is_empty() {
+            // The first time at once; one that is replaced again and again waits like a container that is.
             let now = self.now();
             self.memory.sandboxes.failed(SANDBOX, now);
+        }
+        if replacement.replaces.is_some() {
             let message = "Pod sandbox changed, it will be killed and re-created.";
             self.journal.normal(None, "SandboxChanged", message);
         }
@@ -324,7 +328,24 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     /// The volumes of the pod, ready to be mounted; `None` if it must wait for them.
-    pub(crate) async fn volumes(&mut self, outcome: &mut Outcome) -> Option<Prepared> {
+    async fn volumes(&mut self, outcome: &mut Outcome) -> Option<Prepared> {
+        let prepared = self.prepare_volumes().await;
+        match prepared {
+            Some(_) => outcome.volumes_are_ready = true,
+            None => outcome.hold(self.now().plus(self.tools.settings.retry)),
+        }
+        prepared
+    }
+
+    /// Writes anew what has changed in the volumes of a pod that runs. If that fails, the pod goes on with what it has.
+    pub(crate) async fn refresh_volumes(&mut self, outcome: &mut Outcome) {
+        match self.prepare_volumes().await {
+            Some(_) => outcome.volumes_are_ready = true,
+            None => outcome.retry(self.now().plus(self.tools.settings.retry)),
+        }
+    }
+
+    async fn prepare_volumes(&self) -> Option<Prepared> {
         let (tools, pod, objects) = (self.tools.clone(), self.pod.clone(), self.objects.clone());
         let ips = self.status.ips.clone();
         let logs = log_directory(&self.tools.settings.logs, self.pod);
@@ -339,12 +360,10 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Ok(Ok(prepared)) => Some(prepared),
             Ok(Err(error)) => {
                 self.journal.warning(None, "FailedMount", error.to_string());
-                outcome.hold(self.now().plus(self.tools.settings.retry));
                 None
             }
             Err(panicked) => {
                 tracing::error!(pod = %spec::pod_ref(self.pod), %panicked, "preparing volumes failed");
-                outcome.hold(self.now().plus(self.tools.settings.retry));
                 None
             }
         }

@@ -16,7 +16,7 @@ use crate::environment::Environment;
 use crate::pod::backoff::Wait;
 use crate::pod::config::{ConfigError, ContainerParts, container_config, hosts_file, log_directory};
 use crate::pod::files;
-use crate::pod::plan::{Start, newest};
+use crate::pod::plan::Start;
 use crate::pod::spec::{self, Described};
 use crate::pod::stop_signal;
 use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
@@ -218,7 +218,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     async fn restart_count(&self, container: &Container) -> u32 {
-        if let Some(newest) = newest(self.status, &container.name) {
+        if let Some(newest) = self.status.newest(&container.name) {
             return newest.restart_count.max(newest.attempt) + 1;
         }
         let logs = log_directory(&self.tools.settings.logs, self.pod);
@@ -234,7 +234,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     fn last_end(&self, container: &Container) -> Option<Stamp> {
-        let newest = newest(self.status, &container.name)?;
+        let newest = self.status.newest(&container.name)?;
         if newest.state != ContainerState::Exited {
             return None;
         }

@@ -7,8 +7,7 @@ use k8s_openapi::api::core::v1::Container;
 use rubelet_model::{ContainerId, ContainerState, ContainerStatus};
 
 use super::{
-    Inputs, Kill, Place, Start, adoptable, changed_message, is_changed, kill, newest, resize_message,
-    resize_need,
+    Inputs, Kill, Place, Start, adoptable, changed_message, is_changed, kill, resize_message, resize_need,
 };
 use crate::pod::grace::KillReason;
 use crate::pod::resize::Need;
@@ -34,7 +33,8 @@ pub(super) fn decide(inputs: Inputs<'_>) -> Option<Decision> {
     let init = spec::init_containers(pod);
     // One that exited may be of an older sandbox, and proves nothing about this one.
     let has_begun = spec::containers(pod).iter().any(|container| {
-        newest(status, &container.name)
+        status
+            .newest(&container.name)
             .is_some_and(|newest| matches!(newest.state, ContainerState::Created | ContainerState::Running))
     });
     let mut walk = Walk {
@@ -44,7 +44,7 @@ pub(super) fn decide(inputs: Inputs<'_>) -> Option<Decision> {
         decision: Decision { is_initialised: has_begun || init.is_empty(), ..Decision::default() },
     };
     for (index, container) in init.iter().enumerate().rev() {
-        let newest = newest(status, &container.name);
+        let newest = status.newest(&container.name);
         let step = if spec::is_sidecar(container) {
             walk.sidecar(index, container, newest)
         } else {

@@ -24,22 +24,12 @@ use crate::probe::{Verdict, Verdicts};
 
 pub(crate) use sandbox::Replacement;
 
-/// What the network of pods is like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodNetwork {
-    /// Every pod off the host's network gets an address; a sandbox without one is broken.
-    Addressed,
-    /// Pods off the host's network have loopback only.
-    LoopbackOnly,
-}
-
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inputs<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) status: &'a PodStatus,
     pub(crate) verdicts: &'a Verdicts,
-    pub(crate) network: PodNetwork,
     /// What it and its containers were given to use.
     pub(crate) grants: &'a Grants,
     /// What it may use as a whole, by its manifest.
@@ -145,17 +135,8 @@ pub(crate) fn plan(inputs: Inputs<'_>) -> Plan {
     }
 }
 
-/// The newest instance of a container. By attempt first: clocks jump, attempts only grow.
-pub(crate) fn newest<'a>(status: &'a PodStatus, name: &str) -> Option<&'a ContainerStatus> {
-    status
-        .containers
-        .iter()
-        .filter(|container| &*container.name == name)
-        .max_by_key(|container| (container.attempt, container.created_at))
-}
-
 fn restart_all(Inputs { pod, status, .. }: Inputs<'_>) -> Option<Plan> {
-    let asks = |container: &Container| restart::asks_for_all(container, newest(status, &container.name));
+    let asks = |container: &Container| restart::asks_for_all(container, status.newest(&container.name));
     let cause = spec::all_containers(pod).find(|container| asks(container))?;
     // Who asked goes last: as long as it is there, the rest is still to be done.
     let groups = [
@@ -182,13 +163,14 @@ fn recreate(Inputs { pod, status, .. }: Inputs<'_>, replacement: Replacement) ->
     }
     let is_done = |container: &Container| {
         RestartPolicy::effective(pod, container) == RestartPolicy::OnFailure
-            && newest(status, &container.name)
+            && status
+                .newest(&container.name)
                 .is_some_and(|newest| newest.state == ContainerState::Exited && newest.exit_code == 0)
     };
     let regular = spec::containers(pod);
     let to_start: Vec<usize> = (0..regular.len()).filter(|index| !is_done(&regular[*index])).collect();
     let was_ever_made = |container: &Container| {
-        newest(status, &container.name).is_some_and(|newest| newest.state != ContainerState::Unknown)
+        status.newest(&container.name).is_some_and(|newest| newest.state != ContainerState::Unknown)
     };
     if to_start.is_empty() && regular.iter().any(was_ever_made) {
         return Plan::EndPod;
@@ -274,7 +256,7 @@ enum Regular {
 
 fn decide_regular(inputs: Inputs<'_>, container: &Container) -> Regular {
     let Inputs { pod, status, verdicts, .. } = inputs;
-    let newest = newest(status, &container.name);
+    let newest = status.newest(&container.name);
     let Some(running) = newest.filter(|newest| newest.state == ContainerState::Running) else {
         return if restart::should_start(pod, container, newest) {
             Regular::Start { adopt: adoptable(inputs, container) }
@@ -312,7 +294,7 @@ fn decide_regular(inputs: Inputs<'_>, container: &Container) -> Regular {
 
 /// A container that was made in the sandbox of today from the definition of today, and never started.
 fn adoptable(Inputs { status, .. }: Inputs<'_>, container: &Container) -> Option<ContainerId> {
-    let newest = newest(status, &container.name)?;
+    let newest = status.newest(&container.name)?;
     let is_ours = newest.state == ContainerState::Created
         && newest.hash == Some(u64::from(container_hash(container)))
         && status.active_sandbox().is_some_and(|active| active.id == newest.sandbox);
@@ -325,7 +307,7 @@ fn strays(Inputs { pod, status, .. }: Inputs<'_>, starts: &[Start]) -> Vec<Kill>
     let is_starting =
         |name: &str| starts.iter().any(|start| start.place.of(pod).is_some_and(|own| own.name == name));
     let is_wanted = |instance: &ContainerStatus| {
-        newest(status, &instance.name).is_some_and(|newest| newest.id == instance.id)
+        status.newest(&instance.name).is_some_and(|newest| newest.id == instance.id)
             && (spec::all_containers(pod).any(|container| *container.name == *instance.name)
                 || is_ephemeral(pod, &instance.name))
     };

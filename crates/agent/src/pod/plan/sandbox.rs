@@ -2,7 +2,7 @@
 
 use rubelet_model::{SandboxId, SandboxState};
 
-use super::{Inputs, PodNetwork};
+use super::Inputs;
 use crate::pod::spec;
 
 /// A sandbox to make.
@@ -10,7 +10,7 @@ use crate::pod::spec;
 pub(crate) struct Replacement {
     /// How many the pod had before it.
     pub(crate) attempt: u32,
-    /// The one that it takes the place of.
+    /// The one that broke and that it takes the place of.
     pub(crate) replaces: Option<SandboxId>,
 }
 
@@ -19,16 +19,22 @@ pub(super) enum Decision {
     Recreate(Replacement),
 }
 
-pub(super) fn decide(Inputs { pod, status, network, .. }: Inputs<'_>) -> Decision {
+pub(super) fn decide(Inputs { pod, status, .. }: Inputs<'_>) -> Decision {
     let Some(newest) = status.sandboxes.first() else {
         return Decision::Recreate(Replacement { attempt: 0, replaces: None });
     };
     let ready = status.sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready).count();
-    let lacks_address =
-        network == PodNetwork::Addressed && !spec::uses_host_network(pod) && newest.ips.is_empty();
-    if ready > 1 || newest.state != SandboxState::Ready || lacks_address {
-        let replaces = Some(newest.id.clone());
-        return Decision::Recreate(Replacement { attempt: newest.attempt + 1, replaces });
+    let on_host = spec::uses_host_network(pod);
+    let attempt = newest.attempt + 1;
+    if ready > 1 || newest.state != SandboxState::Ready {
+        return Decision::Recreate(Replacement { attempt, replaces: Some(newest.id.clone()) });
+    }
+    // It is not broken: another is wanted, and nobody is told that it changed.
+    if newest.is_on_host_network.is_some_and(|is_on_host| is_on_host != on_host) {
+        return Decision::Recreate(Replacement { attempt, replaces: None });
+    }
+    if !on_host && newest.has_network && newest.ips.is_empty() {
+        return Decision::Recreate(Replacement { attempt, replaces: Some(newest.id.clone()) });
     }
     Decision::Keep { id: newest.id.clone(), attempt: newest.attempt }
 }

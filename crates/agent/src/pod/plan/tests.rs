@@ -65,8 +65,7 @@ fn planned(pod: &Pod, status: &PodStatus, verdicts: &Verdicts) -> String {
 
 fn planned_with(pod: &Pod, status: &PodStatus, verdicts: &Verdicts, grants: &Grants) -> String {
     let amounts = pod_amounts(pod, &Machine::default());
-    let network = PodNetwork::Addressed;
-    told(pod, &plan(Inputs { pod, status, verdicts, network, grants, amounts: &amounts }))
+    told(pod, &plan(Inputs { pod, status, verdicts, grants, amounts: &amounts }))
 }
 
 type Containers<'a> = &'a [(&'a str, Is)];
@@ -142,23 +141,31 @@ fn two_ready_sandboxes_are_one_too_many() {
 }
 
 #[test]
-fn a_sandbox_without_an_address_is_replaced_where_pods_have_addresses() {
-    let mut pod = pod("Always", &[], &["c0"]);
-    let mut status = testkit::status(Ready, &[("c0", Running)]);
-    let verdicts = Verdicts::default();
-    let told_on = |pod: &Pod, status: &PodStatus, network| {
-        let (grants, amounts) = (Grants::default(), PodAmounts::default());
-        told(
-            pod,
-            &plan(Inputs { pod, status, verdicts: &verdicts, network, grants: &grants, amounts: &amounts }),
-        )
-    };
-    assert_eq!(told_on(&pod, &status, PodNetwork::Addressed), "nothing", "on the host's network");
-    pod.spec.as_mut().unwrap().host_network = None;
-    assert_eq!(told_on(&pod, &status, PodNetwork::Addressed), "create 1 replacing: c0");
-    assert_eq!(told_on(&pod, &status, PodNetwork::LoopbackOnly), "nothing");
-    status.sandboxes[0].ips = vec!["10.0.0.7".parse().unwrap()];
-    assert_eq!(told_on(&pod, &status, PodNetwork::Addressed), "nothing");
+fn a_sandbox_without_an_address_or_on_another_network_is_replaced() {
+    let (own, host) = (Some(false), Some(true));
+    // pod on the host's network; sandbox: on the host's network, has a network, has an address → plan
+    let table = [
+        (false, own, true, true, "nothing"),
+        (false, own, true, false, "create 1 replacing: c0"),
+        (false, own, false, false, "nothing"),
+        (false, None, true, true, "nothing"),
+        (false, None, true, false, "create 1 replacing: c0"),
+        (false, host, true, false, "create 1: c0"),
+        (true, host, true, false, "nothing"),
+        (true, host, false, false, "nothing"),
+        (true, None, true, false, "nothing"),
+        (true, own, true, true, "create 1: c0"),
+    ];
+    for (wants_host, is_on_host_network, has_network, has_address, wanted) in table {
+        let mut pod = pod("Always", &[], &["c0"]);
+        pod.spec.as_mut().unwrap().host_network = wants_host.then_some(true);
+        let mut status = testkit::status(Ready, &[("c0", Running)]);
+        let sandbox = &mut status.sandboxes[0];
+        (sandbox.is_on_host_network, sandbox.has_network) = (is_on_host_network, has_network);
+        sandbox.ips = has_address.then(|| "10.0.0.7".parse().unwrap()).into_iter().collect();
+        let case = (wants_host, is_on_host_network, has_network, has_address);
+        assert_eq!(planned(&pod, &status, &Verdicts::default()), wanted, "{case:?}");
+    }
 }
 
 #[test]
@@ -315,7 +322,6 @@ fn probes_of_containers() {
             pod: &pod,
             status: &status,
             verdicts: &verdicts,
-            network: PodNetwork::Addressed,
             grants: &Grants::default(),
             amounts: &PodAmounts::default(),
         });
@@ -394,15 +400,6 @@ fn what_should_not_run_is_ended() {
         "kill c0-0; start c0",
         "never two of a name: the older one ends before another starts"
     );
-}
-
-#[test]
-fn the_newest_is_the_highest_attempt_whatever_the_clock_says() {
-    let mut status = testkit::status(Ready, &[]);
-    let mut late = instance("c0", 3, Exited(1), "sandbox-0");
-    late.created_at = rubelet_model::UnixNanos(1);
-    status.containers = vec![instance("c0", 2, Running, "sandbox-0"), late];
-    assert_eq!(newest(&status, "c0").unwrap().attempt, 3);
 }
 
 #[test]
@@ -564,15 +561,8 @@ fn what_is_resized_and_what_wants_a_restart_says_so() {
     }]);
     let (status, verdicts) = (testkit::status(Ready, &[("c0", Running)]), Verdicts::default());
     let amounts = pod_amounts(&pod, &Machine::default());
-    let network = PodNetwork::Addressed;
-    let plan = plan(Inputs {
-        pod: &pod,
-        status: &status,
-        verdicts: &verdicts,
-        network,
-        grants: &grants,
-        amounts: &amounts,
-    });
+    let plan =
+        plan(Inputs { pod: &pod, status: &status, verdicts: &verdicts, grants: &grants, amounts: &amounts });
     let Plan::Adjust { kills, .. } = plan else { panic!("{plan:?}") };
     assert_eq!(
         (kills[0].reason, &*kills[0].message),

@@ -78,6 +78,20 @@ fn what_a_writer_that_died_left_is_repaired() {
 }
 
 #[test]
+fn an_attempt_that_fails_leaves_nothing_and_the_old_files_stay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path();
+    write(root, &files(&[("a", "1")]), None, at(1)).expect("written");
+    let before = names(root);
+    for second in 2..5 {
+        // A file cannot be a folder, too: the second of these cannot be written.
+        write(root, &files(&[("a", "2"), ("a/b", "2")]), None, at(second)).expect_err("impossible");
+        assert_eq!(names(root), before);
+    }
+    assert_eq!(read(root, "a"), "1");
+}
+
+#[test]
 fn a_folder_for_a_nested_mount_stays() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("mount-point")).expect("made");
