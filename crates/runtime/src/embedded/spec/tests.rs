@@ -438,7 +438,8 @@ fn what_cannot_be_done_is_refused_by_name() {
 
 #[test]
 fn apparmor_is_what_was_asked_for_or_a_refusal() {
-    let on = |enabled: bool, change: fn(&mut v1::LinuxContainerSecurityContext)| {
+    type Change = fn(&mut v1::LinuxContainerSecurityContext);
+    let on = |enabled: bool, change: Change| {
         let mut case = Case::new().context(change);
         case.facts.apparmor = enabled;
         case
@@ -446,7 +447,7 @@ fn apparmor_is_what_was_asked_for_or_a_refusal() {
     let profile = |kind: ProfileType, name: &str| {
         Some(v1::SecurityProfile { profile_type: kind.into(), localhost_ref: name.to_owned() })
     };
-    let refused: [(bool, fn(&mut v1::LinuxContainerSecurityContext), &str); 7] = [
+    let refused: [(bool, Change, &str); 7] = [
         (true, |context| context.apparmor = Some(v1::SecurityProfile::default()), "apparmor: "),
         (false, |context| context.apparmor = Some(v1::SecurityProfile::default()), "apparmor: "),
         (true, |context| context.apparmor_profile = "runtime/default".to_owned(), "apparmor_profile: "),
