@@ -191,8 +191,9 @@ fn a_pod_is_resized(mut node: Node, image: &str) {
     node.write("web.yaml", &sized(&node, small));
     node.start_agent();
     node.until("what it had", || has(pid) == before && of_pod() == (64 << 20).to_string());
-    let (_, events, _) = text(&node.ask(&["events", "web-n"]));
-    assert!(events.contains("ResizeCompleted"), "{events}");
+    node.until("the word that it was", || {
+        text(&node.ask(&["events", "web-n"])).1.contains("ResizeCompleted")
+    });
 
     // Less than it can live with is refused, and said so.
     let tiny = "{requests: {cpu: 250m, memory: 4Ki}, limits: {cpu: 500m, memory: 4Ki}}";
