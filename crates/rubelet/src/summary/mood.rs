@@ -13,9 +13,13 @@ impl Mood {
     pub(crate) fn of(status: &str) -> Self {
         match status {
             "Running" | "Succeeded" | "Completed" => Self::Well,
-            "Pending" | "ContainerCreating" | "PodInitializing" | "NotReady" | "Terminating" | "Stopped" => {
-                Self::Busy
-            }
+            "Pending"
+            | "ContainerCreating"
+            | "PodInitializing"
+            | "RestartingAllContainers"
+            | "NotReady"
+            | "Terminating"
+            | "Stopped" => Self::Busy,
             _ if is_counting(status) => Self::Busy,
             _ => Self::Bad,
         }

@@ -5,7 +5,7 @@ use rubelet_cri::{ListFilter, Metrics, Options, RuntimeClient};
 use rubelet_model::SandboxState;
 use rubelet_testbed::{BUSYBOX, Containerd, Flavor, require};
 
-use crate::node::{Node, restarts, signal_to};
+use crate::node::{Node, restarts, signal_to, text};
 
 fn pod(node: &Node, name: &str, container: u32) -> String {
     format!(
@@ -79,4 +79,46 @@ fn pods_live_on_containerd_1_6() {
 fn pods_live_on_containerd_2() {
     let Some(containerd) = require(Flavor::V2) else { return };
     lives_on(containerd);
+}
+
+/// Whether the runtime has a network for pods.
+async fn has_network(client: &RuntimeClient) -> bool {
+    let conditions = client.status(false).await.expect("a status").status.expect("conditions").conditions;
+    conditions.iter().any(|condition| condition.r#type == "NetworkReady" && condition.status)
+}
+
+fn waits_for_the_network(containerd: &Containerd, knows_stop_signals: bool) {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
+    let endpoint = containerd.endpoint();
+    let client =
+        RuntimeClient::new(endpoint.parse().expect("an endpoint"), Options::default(), Metrics::default());
+    let network = containerd.dir().join("cni/10-testbed.conflist");
+    let away = containerd.dir().join("away.conflist");
+    std::fs::rename(&network, &away).expect("the network goes away");
+    let Some(node) = Node::start_on(endpoint) else { return };
+    node.until("no network", || !tokio.block_on(has_network(&client)));
+    let lifecycle = "    lifecycle: {stopSignal: SIGUSR1}\n  os: {name: linux}\n";
+    node.write("web.yaml", &(pod(&node, "web", 1) + lifecycle));
+    let events = || text(&node.ask(&["events", "web-n"])).1;
+    node.until("the word that there is no network", || {
+        events().contains("NetworkNotReady") && events().contains("NetworkReady=false")
+    });
+    assert!(!events().contains("FailedCreatePodSandBox"), "{}", events());
+    // Not renamed: containerd only looks again when something is written.
+    std::fs::copy(&away, &network).expect("the network comes back");
+    node.until_phase("web", "Running");
+    assert_eq!(events().contains("StopSignalIgnored"), !knows_stop_signals, "{}", events());
+    node.end_pods();
+}
+
+#[test]
+fn a_pod_waits_for_the_network_of_containerd_1_6() {
+    let Some(containerd) = require(Flavor::V1_6) else { return };
+    waits_for_the_network(&containerd, false);
+}
+
+#[test]
+fn a_pod_waits_for_the_network_of_containerd_2() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    waits_for_the_network(&containerd, true);
 }
