@@ -23,7 +23,10 @@ pub(crate) fn build(go: &Path, tool: &GoTool) -> anyhow::Result<()> {
     create(&built)?;
     // A module of our own, and not `go install`: that also asks for a list of all versions there ever were,
     // which a mirror that has this version need not have.
-    let go_mod = format!("module testbed\n\ngo 1.24\n\nrequire {} v{}\n", tool.module, tool.version);
+    let mut go_mod = format!("module testbed\n\ngo 1.24\n\nrequire {} v{}\n", tool.module, tool.version);
+    if tool.is_staged {
+        go_mod.push_str(&published_parts(go, tool, &scratch)?);
+    }
     fs::write(scratch.join("go.mod"), go_mod)
         .with_context(|| format!("cannot write in {}", scratch.display()))?;
     eprintln!("building {} {} with Go; the first time this takes some minutes", tool.name, tool.version);
@@ -48,6 +51,27 @@ pub(crate) fn build(go: &Path, tool: &GoTool) -> anyhow::Result<()> {
     clear(&scratch)
 }
 
+/// Lines for a `go.mod` that say where the parts of a module are that its own `go.mod` only knows as folders.
+fn published_parts(go: &Path, tool: &GoTool, scratch: &Path) -> anyhow::Result<String> {
+    let mut download = Command::new(go);
+    download.args(["mod", "download", "-json", &format!("{}@v{}", tool.module, tool.version)]);
+    let answer = download.current_dir(scratch).env("GOWORK", "off").output().context("Go does not run")?;
+    anyhow::ensure!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stdout));
+    let answer: serde_json::Value = serde_json::from_slice(&answer.stdout)?;
+    let path = answer["GoMod"].as_str().context("Go does not tell where the go.mod is")?;
+    let go_mod = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let (_, version) = tool.version.split_once('.').context("a version has a dot")?;
+    Ok(parts(&go_mod).map(|part| format!("replace {part} => {part} v0.{version}\n")).collect())
+}
+
+/// What a `go.mod` requires in a version that does not exist.
+fn parts(go_mod: &str) -> impl Iterator<Item = &str> {
+    go_mod.lines().filter_map(|line| {
+        let line = line.split("//").next()?.trim();
+        line.strip_prefix("require ").unwrap_or(line).strip_suffix(" v0.0.0")
+    })
+}
+
 /// Two runs at once build one after the other. The lock ends with the returned file.
 fn lock(path: &Path) -> anyhow::Result<File> {
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -65,5 +89,16 @@ fn clear(folder: &Path) -> anyhow::Result<()> {
             Err(error).with_context(|| format!("cannot remove {}", folder.display()))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts;
+
+    #[test]
+    fn a_part_is_what_is_required_in_no_version() {
+        let go_mod = "module k8s.io/kubernetes\nrequire (\n\tk8s.io/api v0.0.0\n\tk8s.io/klog/v2 v2.130.1\n\tk8s.io/x v0.0.0 // indirect\n\tk8s.io/utils v0.0.0-20260319190234-28399d86e0b5\n)\nrequire k8s.io/y v0.0.0\n";
+        assert_eq!(parts(go_mod).collect::<Vec<_>>(), ["k8s.io/api", "k8s.io/x", "k8s.io/y"]);
     }
 }

@@ -2,6 +2,7 @@
 //! line in [`main`].
 
 mod bench;
+mod conformance;
 mod critest;
 mod go_tools;
 mod machine;
@@ -33,6 +34,9 @@ enum Command {
     Sweep,
     /// Run upstream's conformance tests against the embedded runtime
     Critest(critest::Args),
+    /// What a kubelet reports for the pods of the conformance tests
+    #[command(subcommand)]
+    Conformance(conformance::Conformance),
     /// Measure what things cost
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Command::Prepare => prepare::run(),
         Command::Sweep => sweep::run(),
         Command::Critest(args) => critest::run(&args),
+        Command::Conformance(conformance) => conformance::run(&conformance),
         Command::Bench(bench) => bench::run(&bench),
         Command::Soak(soak) => soak::run(&soak),
     };

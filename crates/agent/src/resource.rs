@@ -3,11 +3,15 @@
 //! An amount is exact to a billionth, as in the API server: finer ones are rounded up (away from zero), and larger ones
 //! than 2⁶³−1 are taken as that.
 
+mod notation;
+
 use std::cmp::Ordering;
 use std::str::FromStr;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use thiserror::Error;
+
+pub(crate) use notation::{Notation, canonical};
 
 /// An exact amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

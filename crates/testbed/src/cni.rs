@@ -23,6 +23,11 @@ impl Cni {
         Ok(cni)
     }
 
+    /// The subnet of its pods, e.g. `10.213.7.0/24`.
+    pub fn subnet(&self) -> String {
+        network::subnet(&self.slot)
+    }
+
     /// Where its configuration is.
     pub fn conf_dir(&self) -> PathBuf {
         self.slot.dir().join("cni")

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::daemon::{Daemon, STOP_LIMIT};
+use crate::daemon::{self, Daemon, STOP_LIMIT};
 use crate::requirement::Tools;
 use crate::slot::Slot;
 use crate::{BUSYBOX, Error, Flavor, PAUSE, config, cri_probe, go_cache, image, network, program, teardown};
@@ -17,7 +17,6 @@ const READY_LIMIT: Duration = Duration::from_secs(60);
 /// CRI's namespace in containerd.
 const NAMESPACE: &str = "k8s.io";
 const CRICTL_CONFIG: &str = "crictl.yaml";
-const LOG_TAIL_LINES: usize = 60;
 
 /// A running containerd in a private folder, on a private socket, with a network and images of its own.
 ///
@@ -100,7 +99,9 @@ impl Containerd {
         if let Some(pid) = self.pid() {
             return Err(Error::AlreadyRunning { pid });
         }
-        self.daemon = Some(Daemon::spawn(&self.tools, self.dir())?);
+        let args = ["--config".into(), self.dir().join(config::CONFIG).into()];
+        let log = self.dir().join(config::LOG);
+        self.daemon = Some(Daemon::spawn(&self.tools.containerd, &args, Some(&self.tools.bin_dir), &log)?);
         self.wait_for("CRI and its network are ready", cri_probe::is_ready)
     }
 
@@ -190,9 +191,7 @@ impl Containerd {
     }
 
     fn log_tail(&self) -> String {
-        let log = self.log();
-        let lines: Vec<_> = log.lines().collect();
-        lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+        daemon::log_tail(&self.dir().join(config::LOG))
     }
 
     fn end(&mut self) -> Result<(), Error> {

@@ -1,5 +1,6 @@
-//! The process of one containerd: started in a process group of its own, ended with its owner.
+//! A process of a test: started in a process group of its own, ended with its owner.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -8,11 +9,20 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
-use crate::requirement::Tools;
-use crate::{Error, config, program, spawner, wait};
+use crate::{Error, program, spawner, wait};
 
 /// containerd waits for calls in flight when it is asked to stop.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(20);
+
+const LOG_TAIL_LINES: usize = 60;
+
+/// The end of what a daemon has logged.
+pub(crate) fn log_tail(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+}
 
 #[derive(Debug)]
 pub(crate) struct Daemon {
@@ -20,29 +30,31 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    pub(crate) fn spawn(tools: &Tools, dir: &Path) -> Result<Self, Error> {
-        let log_path = dir.join(config::LOG);
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&log_path)
-            .map_err(Error::io("open", &log_path))?;
-        let errors = log.try_clone().map_err(Error::io("open", &log_path))?;
+    /// Starts a program by its path, with arguments. `bin_dir` is where it looks for other programs first.
+    pub(crate) fn spawn(
+        program: &Path,
+        args: &[OsString],
+        bin_dir: Option<&Path>,
+        log: &Path,
+    ) -> Result<Self, Error> {
+        let output = || {
+            let file = OpenOptions::new().create(true).append(true).open(log);
+            file.map_err(Error::io("open", log))
+        };
         // Through setpriv, because a parent-death signal can be set only by the child itself.
-        let mut command = Command::new(&tools.setpriv);
+        let mut command = Command::new(program::find("setpriv").unwrap_or_else(|| "setpriv".into()));
         command
             .args(["--pdeathsig", "KILL", "--"])
-            .arg(&tools.containerd)
-            .arg("--config")
-            .arg(dir.join(config::CONFIG))
-            .env("PATH", program::search_path(Some(&tools.bin_dir)))
+            .arg(program)
+            .args(args)
+            .env("PATH", program::search_path(bin_dir))
             // A test run under systemd must not let this daemon speak for it.
             .env_remove("NOTIFY_SOCKET")
             .current_dir("/")
             .process_group(0)
             .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(errors);
+            .stdout(output()?)
+            .stderr(output()?);
         let line = program::command_line(&command);
         let child = spawner::spawn(command).map_err(|source| Error::Spawn { command: line, source })?;
         Ok(Self { child })

@@ -83,6 +83,12 @@ pub enum Error {
         /// Its process id.
         pid: u32,
     },
+    /// A kubelet would meddle with another's things.
+    #[error("{} is there: is there another kubelet on this machine? If not, remove it", .path.display())]
+    AnotherKubelet {
+        /// What every kubelet uses, whatever it is told.
+        path: PathBuf,
+    },
     /// Something of the runtime resists being taken down.
     #[error("left behind by the runtime in {}: {}", .dir.display(), .what.join(", "))]
     LeftBehind {

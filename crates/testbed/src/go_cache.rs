@@ -17,6 +17,9 @@ pub struct GoTool {
     pub packages: &'static [&'static str],
     /// Whether the programs are tests, which Go builds in another way.
     pub is_test: bool,
+    /// Whether the module names parts of its own repository by folder. A program of another module finds these published,
+    /// under the version `0.MINOR.PATCH`.
+    pub is_staged: bool,
 }
 
 /// containerd with container events.
@@ -30,6 +33,7 @@ pub const CONTAINERD: GoTool = GoTool {
         "github.com/containerd/containerd/v2/cmd/ctr",
     ],
     is_test: false,
+    is_staged: false,
 };
 
 /// The reference command line client of CRI.
@@ -39,6 +43,7 @@ pub const CRICTL: GoTool = GoTool {
     module: "sigs.k8s.io/cri-tools",
     packages: &["sigs.k8s.io/cri-tools/cmd/crictl"],
     is_test: false,
+    is_staged: false,
 };
 
 /// Upstream's conformance tests of CRI runtimes. Built when `cargo xtask critest` needs it.
@@ -48,6 +53,17 @@ pub const CRITEST: GoTool = GoTool {
     module: "sigs.k8s.io/cri-tools",
     packages: &["sigs.k8s.io/cri-tools/cmd/critest"],
     is_test: true,
+    is_staged: false,
+};
+
+/// The program that the statuses of pods are compared with. Built when `cargo xtask conformance record` needs it.
+pub const KUBELET: GoTool = GoTool {
+    name: "kubelet",
+    version: "1.36.4",
+    module: "k8s.io/kubernetes",
+    packages: &["k8s.io/kubernetes/cmd/kubelet"],
+    is_test: false,
+    is_staged: true,
 };
 
 /// Everything `cargo xtask test` builds.

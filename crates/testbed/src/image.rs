@@ -121,7 +121,7 @@ fn header(kind: EntryType, mode: u32, size: u64) -> Header {
     header
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -150,7 +150,6 @@ pub(crate) struct Tools {
     pub(crate) ctr: PathBuf,
     /// Where containerd looks for its shim before it searches the rest of `PATH`.
     pub(crate) bin_dir: PathBuf,
-    pub(crate) setpriv: PathBuf,
 }
 
 impl Tools {
@@ -168,7 +167,7 @@ impl Tools {
         };
         need("runc", "runc");
         need("ip", "iproute2");
-        let setpriv = need("setpriv", "util-linux");
+        need("setpriv", "util-linux");
         for name in CNI_PLUGINS {
             if !program::is_executable(&Path::new(CNI_BIN_DIR).join(name)) {
                 missing.push(Missing::Program { name, package: "containernetworking-plugins" });
@@ -191,7 +190,7 @@ impl Tools {
         };
         if missing.is_empty() {
             let [containerd, ctr] = ["containerd", "ctr"].map(|name| bin_dir.join(name));
-            Ok(Self { containerd, ctr, bin_dir, setpriv })
+            Ok(Self { containerd, ctr, bin_dir })
         } else {
             Err(missing)
         }

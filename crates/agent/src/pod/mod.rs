@@ -11,7 +11,7 @@ mod act;
 mod actor;
 mod backoff;
 mod config;
-mod demand;
+pub(crate) mod demand;
 mod files;
 mod grace;
 mod grants;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 use rubelet_model::{ContainerState, ContainerStatus};
 
-use super::{Inputs, restarting, time};
+use super::{Inputs, resources, restarting, time};
 use crate::pod::{containers, init_containers, is_being_deleted, is_sidecar, should_start};
 use crate::probe::Verdict;
 use crate::volumes::RecursiveReadOnly;
@@ -178,17 +178,11 @@ fn seen(
         started: Some(started),
         ready,
         // Until a change is made, what it has is not what it was allotted.
-        resources: inputs
-            .grants
-            .of(newest)
-            .cloned()
-            .or_else(|| container.resources.clone())
-            .filter(|_| is_running),
-        allocated_resources: container
-            .resources
-            .as_ref()
-            .and_then(|resources| resources.requests.clone())
-            .filter(|_| is_running),
+        resources: resources::told(
+            inputs.grants.of(newest).filter(|_| is_running).or(container.resources.as_ref()),
+        ),
+        allocated_resources: resources::told(container.resources.as_ref())
+            .and_then(|resources| resources.requests),
         volume_mounts: mounts(inputs, container),
         user: newest.user.as_ref().map(user),
         ..ApiContainer::default()

@@ -14,6 +14,7 @@ mod ends;
 mod phase;
 mod rejection;
 mod resize_pending;
+mod resources;
 mod restarting;
 mod settle;
 #[cfg(test)]
@@ -90,6 +91,7 @@ pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
     // What has ended stays as it ended.
     let phase = said.filter(|said| said.is_terminal()).unwrap_or(computed);
     let kept = before.filter(|_| said == Some(phase));
+    let resources = resources::of_pod(pod);
     let (host, own) = (addresses::of_host(host_ips), addresses::of_pod(inputs, phase));
     ApiStatus {
         phase: Some(phase.as_str().to_owned()),
@@ -103,6 +105,8 @@ pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
         pod_ip: own.first().map(|first| first.ip.clone()),
         pod_ips: Some(own).filter(|all| !all.is_empty()),
         qos_class: Some(qos_class(pod).as_str().to_owned()),
+        allocated_resources: resources.as_ref().and_then(|resources| resources.requests.clone()),
+        resources,
         observed_generation: pod.metadata.generation,
         ..ApiStatus::default()
     }

@@ -1,12 +1,15 @@
 //! Manifests in the manner of the tasks in the Kubernetes documentation, run on the embedded runtime and on containerd. The
-//! status of each is compared field by field with what a kubelet reports: nothing may be missing, and nothing too much.
+//! status of each is compared field by field with what should come of it: nothing may be missing, and nothing too much.
 //!
 //! `pods/NAME.yaml` is the manifest, `pods/NAME.status.yaml` the status that its pod comes to, with placeholders for what
-//! differs from run to run (see [`normal`]). To add a case, add these two files.
+//! differs from run to run (see [`normal`]), and `pods/NAME.kubelet.json` what a kubelet reports for it, which the expected
+//! status is compared with (see [`recorded`]). To add a case, add the first two files, and record the third with
+//! `cargo xtask conformance record NAME`.
 //!
 //! What a container saw of its environment, volumes and rights, it leaves as its termination message: so it is compared, too.
 
 mod normal;
+mod recorded;
 
 #[path = "../run/node.rs"]
 #[expect(dead_code, reason = "shared with the tests of `rubelet run`, which use the rest")]
@@ -14,12 +17,14 @@ mod node;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use rubelet_testbed::{BUSYBOX, Cni, Flavor, require, wait};
 use serde_json::Value;
 
 use crate::node::{NODE, Node, PATIENCE};
+use crate::normal::{Ground, HOST_IMAGE};
 
 /// A manifest and what should come of it.
 struct Case {
@@ -53,8 +58,15 @@ fn cases(image: &str) -> Vec<Case> {
     names.into_iter().map(case).collect()
 }
 
+/// Whether this machine has the address.
+fn is_ours(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
 /// Runs all of them together on one node, until each is as it should be.
-fn conforms(node: &Node, image: &str) {
+fn conforms(node: &Node, image: &str, subnet: &str) {
+    let network = subnet.strip_suffix("0/24").expect("a subnet of the testbed");
+    let ground = Ground { node: NODE, image, network, is_host: is_ours };
     let cases = cases(image);
     for case in &cases {
         node.write(&format!("{}.yaml", case.name), &case.manifest);
@@ -68,7 +80,7 @@ fn conforms(node: &Node, image: &str) {
             let Some(last) = left.get_mut(&*case.name) else { continue };
             let full = format!("{}-{NODE}", case.name);
             let pod = pods.iter().find(|pod| pod["metadata"]["name"] == full);
-            *last = pod.map_or(Value::Null, |pod| normal::status(pod, NODE));
+            *last = pod.map_or(Value::Null, |pod| ground.status(pod));
             if case.expected.as_ref() == Some(last) {
                 left.remove(&*case.name);
             }
@@ -92,7 +104,7 @@ fn pods_on_the_embedded_runtime_are_as_under_a_kubelet() {
     let Some(mut node) = Node::new() else { return };
     let cni = Cni::claim().expect("a network");
     node.start_agent_with(&["--cni-conf-dir", &cni.conf_dir().to_string_lossy()]);
-    conforms(&node, "host");
+    conforms(&node, HOST_IMAGE, &cni.subnet());
     drop(node);
 }
 
@@ -100,6 +112,6 @@ fn pods_on_the_embedded_runtime_are_as_under_a_kubelet() {
 fn pods_on_containerd_are_as_under_a_kubelet() {
     let Some(containerd) = require(Flavor::V2) else { return };
     let Some(node) = Node::start_on(containerd.endpoint()) else { return };
-    conforms(&node, BUSYBOX);
+    conforms(&node, BUSYBOX, &containerd.subnet());
     node.end_pods();
 }

@@ -249,7 +249,7 @@ fn addresses() {
 }
 
 #[test]
-fn what_a_running_container_was_given() {
+fn what_a_container_was_given() {
     let mut case = Case::new("Always", &[], &["a"], &[("a", Running)]);
     let own = &mut case.pod.spec.as_mut().unwrap().containers[0];
     let requests = [("cpu".to_owned(), Quantity("100m".to_owned()))].into_iter().collect();
@@ -266,6 +266,11 @@ fn what_a_running_container_was_given() {
     let told = container(&status, "a");
     assert_eq!(told.resources, case.pod.spec.as_ref().unwrap().containers[0].resources);
     assert_eq!(told.allocated_resources.as_ref().unwrap()["cpu"].0, "100m");
+    assert_eq!(status.allocated_resources.as_ref().unwrap()["cpu"].0, "100m", "of all together");
+    case.runtime = testkit::status(Ready, &[("a", Exited(0))]);
+    assert_eq!(container(&case.status(), "a").resources, told.resources, "also of one that has ended");
+    case.runtime = testkit::status(Ready, &[]);
+    assert_eq!(container(&case.status(), "a").resources, None, "but not of one that never was");
     let mounts: Vec<_> =
         told.volume_mounts.as_ref().unwrap().iter().map(|one| one.recursive_read_only.as_deref()).collect();
     assert_eq!(mounts, [None, Some("Disabled")]);
