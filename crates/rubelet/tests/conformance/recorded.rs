@@ -43,12 +43,9 @@ const WANTED: &[Difference] = &[
         field: ".containerStatuses[].stopSignal",
         why: "told by a kubelet only with a feature that is off in its version",
     },
-    Difference { pods: &[], field: ".containerStatuses[].user", why: USER },
-    Difference { pods: &[], field: ".initContainerStatuses[].user", why: USER },
 ];
 
 const NO_ADDRESSES: &str = "a kubelet without an API server does not tell the addresses of its node";
-const USER: &str = "not told yet";
 
 impl Difference {
     fn is_of(&self, pod: &str, path: &str) -> bool {
