@@ -92,12 +92,6 @@ impl Merge {
         Merged { deltas: changes.in_order(source, removed, first_set), refused }
     }
 
-    /// Whether a set of every one of `sources` was taken.
-    #[must_use]
-    pub fn has_seen_all<'a>(&self, sources: impl IntoIterator<Item = &'a SourceId>) -> bool {
-        sources.into_iter().all(|source| self.sources.contains_key(source))
-    }
-
     /// The pods of all sources.
     pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.sources.values().flat_map(BTreeMap::values)

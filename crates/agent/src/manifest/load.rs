@@ -238,6 +238,8 @@ fn shown_name(name: &str) -> &str {
 }
 
 fn key(meta: &mut ObjectMeta) -> ObjectKey {
+    // An empty name is none.
+    meta.namespace = meta.namespace.take().filter(|namespace| !namespace.is_empty());
     let namespace = meta.namespace.get_or_insert_with(|| "default".to_owned()).clone();
     ObjectKey::new(namespace, meta.name.clone().unwrap_or_default())
 }

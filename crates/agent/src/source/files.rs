@@ -47,6 +47,8 @@ struct KnownFile {
     good: Option<Manifest>,
     /// What is wrong with it now; the remarks of the good version if that is what it is.
     problems: Vec<Problem>,
+    /// What may be wrong with it, and since when: it may just now be written anew.
+    doubt: Option<(Instant, Vec<Problem>)>,
 }
 
 impl Files {
@@ -75,12 +77,13 @@ impl Files {
                 Look::Read(version, text) => {
                     known.is_settled = known.version == Some(version);
                     known.version = Some(version);
-                    if let Some(good) = known.take(text, &self.node_name, &path, self.kept.as_ref()) {
+                    if let Some(good) = known.take(text, &self.node_name, &path, self.kept.as_ref(), now) {
                         self.unkept.insert(place(&path), good);
                     }
                 }
             }
         }
+        let doubtful = self.files.values_mut().filter_map(|file| file.decide(now)).min();
         let known = self.files.len();
         let missing = self.drop_missing(&present, now);
         if is_first || self.files.len() < known {
@@ -89,7 +92,7 @@ impl Files {
             self.unkept.retain(|place, _| places.contains(place));
             self.kept.iter().for_each(|kept| kept.forget_all_but(places.iter().map(String::as_str)));
         }
-        Ok(again.into_iter().chain(missing).min())
+        Ok(again.into_iter().chain(missing).chain(doubtful).min())
     }
 
     /// Whether there are good texts that are not on disk yet.
@@ -201,6 +204,18 @@ impl KnownFile {
         })
     }
 
+    /// What was wrong for long enough is wrong. If that is not decided yet, how soon it is.
+    fn decide(&mut self, now: Instant) -> Option<Duration> {
+        let (since, problems) = self.doubt.take()?;
+        let left = QUIET.saturating_sub(now.duration_since(since));
+        if left.is_zero() {
+            self.problems = problems;
+            return None;
+        }
+        self.doubt = Some((since, problems));
+        Some(left)
+    }
+
     /// Takes what was read; gives the text if it is new and good.
     fn take(
         &mut self,
@@ -208,6 +223,7 @@ impl KnownFile {
         node_name: &str,
         path: &Path,
         kept: Option<&LastGood>,
+        now: Instant,
     ) -> Option<Vec<u8>> {
         let hash = text.as_ref().ok().map(|text| hash(text));
         if std::mem::replace(&mut self.text, hash) == hash && hash.is_some() {
@@ -220,11 +236,13 @@ impl KnownFile {
         match text.and_then(|text| load(&text, &origin).map(|manifest| (manifest, text))) {
             Ok((mut manifest, text)) => {
                 self.problems = std::mem::take(&mut manifest.warnings);
+                self.doubt = None;
                 self.good = Some(manifest);
                 Some(text)
             }
             Err(problems) => {
-                self.problems = problems;
+                let since = self.doubt.take().map_or(now, |(since, _)| since);
+                self.doubt = Some((since, problems)).filter(|(_, problems)| *problems != self.problems);
                 // Not good since the agent was started; perhaps it was before.
                 let recall = || load(&kept?.recall(&place)?, &origin).ok();
                 self.good = self.good.take().or_else(recall);

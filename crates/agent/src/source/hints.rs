@@ -160,12 +160,14 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Starts to hear about the files of `root`, or about the file `root`. For a file, and for what is not there yet, the
-    /// folder above is watched: most programs replace a file instead of changing it.
+    /// folder above is watched: most programs replace a file instead of changing it. It is watched, too, for a link to a
+    /// folder, which is replaced to lead elsewhere.
     pub(super) fn start(root: &Path, hints: &Hints) -> notify::Result<Self> {
         let folder = folder_to_watch(root);
         // Read before watching: if another folder takes its place meanwhile, the watch is found to be stale.
         let identity = identity(&folder);
-        let (hints, root, watched) = (hints.clone(), root.to_path_buf(), folder.clone());
+        let above = root.parent().filter(|_| folder == root && root.is_symlink());
+        let (hints, place, watched) = (hints.clone(), root.to_path_buf(), folder.clone());
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| match event {
             Ok(event) => {
                 let moves =
@@ -173,13 +175,22 @@ impl Watch {
                 if moves && event.paths.contains(&watched) {
                     hints.watch_failed();
                 }
-                if root == watched || event.need_rescan() || event.paths.contains(&root) {
+                let is_ours = if place == watched {
+                    event.paths.iter().any(|path| path.starts_with(&place))
+                } else {
+                    // A link may lead through any other.
+                    event.paths.contains(&place) || (moves && place.is_symlink())
+                };
+                if is_ours || event.need_rescan() {
                     hints.note(&event, Instant::now());
                 }
             }
             Err(_) => hints.watch_failed(),
         })?;
         watcher.watch(&folder, RecursiveMode::NonRecursive)?;
+        if let Some(above) = above {
+            watcher.watch(above, RecursiveMode::NonRecursive)?;
+        }
         Ok(Self { _watcher: watcher, folder, identity })
     }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{
-    ETAG, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
+    ETAG, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION,
 };
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, redirect};
 use thiserror::Error;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -30,6 +30,7 @@ pub struct HttpSource {
     node_name: String,
     header_file: Option<PathBuf>,
     poll_period: Duration,
+    patience: Duration,
     kept_in: Option<PathBuf>,
     client: Client,
 }
@@ -61,19 +62,13 @@ impl HttpSource {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(HttpSourceError::Scheme(parsed));
         }
-        // Somebody may already have chosen a provider for this process, and then it is theirs.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .timeout(TIMEOUT)
-            .redirect(redirect::Policy::custom(stay_on_the_server))
-            .user_agent(concat!("rubelet/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(HttpSourceError::Client)?;
+        let client = client().build().map_err(HttpSourceError::Client)?;
         Ok(Self {
             url: parsed,
             node_name: node_name.into(),
             header_file: None,
             poll_period: POLL_PERIOD,
+            patience: TIMEOUT,
             kept_in: None,
             client,
         })
@@ -119,17 +114,46 @@ impl HttpSource {
             .client
             .get(self.url.clone())
             .headers(headers)
+            .timeout(self.patience)
             .send()
             .await
-            .map_err(|error| unanswered(&error))?;
+            .map_err(|error| self.unanswered(&error))?;
         match answer.status() {
             StatusCode::NOT_MODIFIED => Ok(Answer::NotModified),
             StatusCode::OK => {
                 let validators = Validators::of(answer.headers());
-                Ok(Answer::Changed(validators, body(answer).await?))
+                Ok(Answer::Changed(validators, self.body(answer).await?))
             }
+            status if status.is_redirection() => Err(Issue::Refused(not_followed(&answer))),
             status => Err(Issue::Refused(format!("{status}"))),
         }
+    }
+}
+
+impl HttpSource {
+    /// The body, but never more of it than a manifest may have.
+    async fn body(&self, mut answer: Response) -> Result<Vec<u8>, Issue> {
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(|error| self.unanswered(&error))? {
+            if body.len() + chunk.len() > LARGEST_MANIFEST {
+                return Err(Issue::TooLarge { limit: LARGEST_MANIFEST });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    fn unanswered(&self, error: &reqwest::Error) -> Issue {
+        // The outer texts only repeat the URL.
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(inner) = cause.source() {
+            cause = inner;
+        }
+        Issue::Unreadable(if error.is_timeout() {
+            format!("no answer within {} s", self.patience.as_secs_f32())
+        } else {
+            cause.to_string()
+        })
     }
 }
 
@@ -254,16 +278,12 @@ fn parse_headers(text: &str) -> Result<HeaderMap, Issue> {
     Ok(headers)
 }
 
-/// The body, but never more of it than a manifest may have.
-async fn body(mut answer: Response) -> Result<Vec<u8>, Issue> {
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(|error| unanswered(&error))? {
-        if body.len() + chunk.len() > LARGEST_MANIFEST {
-            return Err(Issue::TooLarge { limit: LARGEST_MANIFEST });
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
+fn client() -> ClientBuilder {
+    // Somebody may already have chosen a provider for this process, and then it is theirs.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+        .redirect(redirect::Policy::custom(stay_on_the_server))
+        .user_agent(concat!("rubelet/", env!("CARGO_PKG_VERSION")))
 }
 
 /// Credentials in the headers are for this server only.
@@ -273,17 +293,18 @@ fn stay_on_the_server(attempt: redirect::Attempt<'_>) -> redirect::Action {
     if same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
 }
 
-fn unanswered(error: &reqwest::Error) -> Issue {
-    // The outer texts only repeat the URL.
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
+/// Where a redirect would have led, and why it does not. Of another server only its name: the rest may be a secret.
+fn not_followed(answer: &Response) -> String {
+    let (status, url) = (answer.status(), answer.url());
+    let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+    match location.and_then(|location| url.join(location).ok()) {
+        Some(target) if target.origin() != url.origin() => format!(
+            "{status}, which leads to another server, {}; that is not followed, but may be given as the URL itself",
+            target.origin().ascii_serialization()
+        ),
+        Some(_) => format!("{status} after {MOST_REDIRECTS} others like it; no more are followed"),
+        None => status.to_string(),
     }
-    Issue::Unreadable(if error.is_timeout() {
-        format!("no answer within {} s", TIMEOUT.as_secs())
-    } else {
-        cause.to_string()
-    })
 }
 
 #[cfg(test)]

@@ -40,11 +40,12 @@ fn a_pod_comes_out_ready_to_run() {
 
 #[test]
 fn documents_and_lists_of_all_sorts() {
-    let text = "\u{feff}---\n# first\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: prod}\ndata: {a: '1'}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: key}\ndata: {a: aGk=, b: eA==}\nstringData: {b: plain}\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: x}]}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: other}}\n---\napiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: b}\n  spec: {containers: [{name: c, image: x}]}\n";
+    let text = "\u{feff}---\n# first\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: prod}\ndata: {a: '1'}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: key}\ndata: {a: aGk=, b: eA==}\nstringData: {b: plain}\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: x}]}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: other}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: empty, namespace: ''}}\n---\napiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: b}\n  spec: {containers: [{name: c, image: x}]}\n";
     let manifest = good(text);
     assert_eq!(names(&manifest), ["a-node", "b-node"]);
     assert!(manifest.objects.config_map("prod", "conf").is_some());
     assert!(manifest.objects.config_map("default", "other").is_some());
+    assert!(manifest.objects.config_map("default", "empty").is_some(), "an empty name is none");
     let secret =
         manifest.objects.secret("default", "key").and_then(|secret| secret.data.as_ref()).expect("a secret");
     assert_eq!((&secret["a"].0[..], &secret["b"].0[..]), (&b"hi"[..], &b"plain"[..]));

@@ -108,6 +108,47 @@ async fn one_file_is_heard_of_before_it_exists_and_when_it_is_replaced() {
     source.until(&["b-node"]).await;
 }
 
+/// As Kubernetes writes config maps: the file leads through a link that is replaced.
+#[tokio::test]
+async fn a_link_to_a_file_is_followed_wherever_it_leads_to() {
+    let (_folder, path) = folder();
+    let write = |version: &str| {
+        let next = path.join(version);
+        fs::create_dir(&next).expect("made");
+        fs::write(next.join("pod.yaml"), pod(version.trim_start_matches('.'))).expect("written");
+        std::os::unix::fs::symlink(version, path.join("..data_tmp")).expect("a link");
+        fs::rename(path.join("..data_tmp"), path.join("..data")).expect("renamed");
+    };
+    write("..v1");
+    let file = path.join("pod.yaml");
+    std::os::unix::fs::symlink("..data/pod.yaml", &file).expect("a link");
+    let source = Running::start(FileSource::new(&file, "node").poll_period(NEVER));
+    source.until(&["v1-node"]).await;
+    write("..v2");
+    fs::remove_dir_all(path.join("..v1")).expect("removed");
+    source.until(&["v2-node"]).await;
+}
+
+/// As releases are made: the folder is a link that is replaced.
+#[tokio::test]
+async fn a_link_to_a_folder_is_followed_wherever_it_leads_to() {
+    let (_folder, path) = folder();
+    let release = |name: &str| {
+        let release = path.join(name);
+        fs::create_dir(&release).expect("made");
+        fs::write(release.join("web.yaml"), pod(name)).expect("written");
+        std::os::unix::fs::symlink(name, path.join("next")).expect("a link");
+        fs::rename(path.join("next"), path.join("current")).expect("renamed");
+    };
+    release("v41");
+    let source = Running::start(FileSource::new(path.join("current"), "node").poll_period(NEVER));
+    source.until(&["v41-node"]).await;
+    release("v42");
+    source.until(&["v42-node"]).await;
+    fs::write(path.join("v42/db.yaml"), pod("db")).expect("written");
+    source.until(&["db-node", "v42-node"]).await;
+}
+
 #[tokio::test]
 async fn polling_finds_what_no_event_told() {
     let (folder, path) = folder();

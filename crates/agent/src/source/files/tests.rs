@@ -114,6 +114,29 @@ fn a_spoilt_manifest_leaves_its_pod_alone() {
 }
 
 #[test]
+fn a_manifest_that_is_caught_half_written_is_not_told_of() {
+    let mut folder = Folder::new();
+    let start = Instant::now();
+    let looks = [
+        (0, pod("a", "1"), texts(&["a-node 1"]), vec![]),
+        (10, String::new(), texts(&["a-node 1"]), vec![]),
+        (20, "kind: [".to_owned(), texts(&["a-node 1"]), vec![]),
+        (30, pod("a", "2"), texts(&["a-node 2"]), vec![]),
+        (400, String::new(), texts(&["a-node 2"]), vec![]),
+        (699, "kind: [".to_owned(), texts(&["a-node 2"]), vec![]),
+        (700, "kind: [".to_owned(), texts(&["a-node 2"]), texts(&["a.yaml:1: unclosed bracket '['"])),
+    ];
+    for (millis, text, pods, problems) in looks {
+        folder.put("a.yaml", &text);
+        let now = start + Duration::from_millis(millis);
+        let again = folder.files.scan(&Due::default(), now).expect("scanned");
+        assert_eq!(folder.known(), (pods, problems), "after {millis} ms");
+        let is_doubtful = [10, 20, 400, 699].contains(&millis);
+        assert_eq!(again.is_some(), is_doubtful, "after {millis} ms");
+    }
+}
+
+#[test]
 fn what_is_not_a_manifest_is_left_out_or_named() {
     let mut folder = Folder::new();
     folder.put(".hidden.yaml", &pod("hidden", "1"));

@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::reach::testkit::TestServer;
 use crate::source::inbox::{Inbox, News};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -182,7 +183,13 @@ async fn headers_come_from_a_file_and_stay_on_the_server() {
     .await;
     let source = Running::start(HttpSource::new(&server.url, "node").expect("a source").header_file(&path));
     source.until("Set [\"a-node\"]").await;
-    source.until("Set [\"a-node\"] the server answered 302 Found").await;
+    let named = other.url.trim_end_matches("/pods");
+    source
+        .until(&format!(
+            "Set [\"a-node\"] the server answered 302 Found, which leads to another server, {named}; that is not followed, \
+             but may be given as the URL itself"
+        ))
+        .await;
     let questions = server.questions.lock().clone();
     assert!(questions[0].contains("x-token: secret:1\r\n"), "{}", questions[0]);
     assert!(
@@ -204,6 +211,62 @@ async fn an_endless_answer_is_cut_off() {
     let server = Server::start(&[endless]).await;
     let source = Running::start(HttpSource::new(&server.url, "node").expect("a source"));
     source.until("CannotTell is larger than 10 MiB, the most a manifest may be").await;
+}
+
+#[tokio::test]
+async fn redirects_end_somewhere() {
+    let server = Server::start(&[answer("302 Found", "Location: /round\r\n", "")]).await;
+    let source = Running::start(HttpSource::new(&server.url, "node").expect("a source"));
+    source
+        .until("CannotTell the server answered 302 Found after 10 others like it; no more are followed")
+        .await;
+    server.then(&[answer("301 Moved Permanently", "", "")]);
+    source.until("CannotTell the server answered 301 Moved Permanently").await;
+}
+
+/// Each piece comes in good time; all of them never would.
+#[tokio::test]
+async fn an_answer_that_drips_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/pods", listener.local_addr().expect("an address"));
+    let server = tokio::spawn(async move {
+        let mut dripping = tokio::task::JoinSet::new();
+        loop {
+            let (mut socket, _) = listener.accept().await.expect("a client");
+            dripping.spawn(async move {
+                let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+                let mut rest = socket.write_all(head).await;
+                while rest.is_ok() {
+                    tokio::time::sleep(OFTEN).await;
+                    rest = socket.write_all(b" ").await;
+                }
+            });
+        }
+    });
+    let source = HttpSource { patience: 20 * OFTEN, ..HttpSource::new(&url, "node").expect("a source") };
+    Running::start(source).until("CannotTell cannot be read: no answer within 0.1 s").await;
+    server.abort();
+}
+
+/// A certificate for loopback, and who vouches for it: nobody that a system knows.
+const CERTIFICATE: &[u8] = include_bytes!("testkit/cert.der");
+const AUTHORITY: &[u8] = include_bytes!("testkit/ca.der");
+
+#[tokio::test]
+async fn a_server_needs_somebody_who_vouches_for_it() {
+    let pods = |_: &str| answer("200 OK", "", &pod("a"));
+    let start = || TestServer::start_with_certificate(CERTIFICATE, rustls::DEFAULT_VERSIONS, pods);
+    let source = |server: &TestServer| {
+        HttpSource::new(&format!("https://127.0.0.1:{}/pods", server.port), "node").expect("a source")
+    };
+    let (known, unknown) = (start().await, start().await);
+    let authority = reqwest::Certificate::from_der(AUTHORITY).expect("a certificate");
+    let knowing = client().tls_certs_only([authority]).build().expect("a client");
+    Running::start(HttpSource { client: knowing, ..source(&known) }).until("Set [\"a-node\"]").await;
+    Running::start(source(&unknown))
+        .until("CannotTell cannot be read: invalid peer certificate: UnknownIssuer")
+        .await;
+    assert!(unknown.asked().is_empty(), "it was told nothing");
 }
 
 #[tokio::test]
