@@ -10,6 +10,7 @@ pub mod event;
 mod fnv;
 pub mod gc;
 mod image;
+pub mod leavings;
 pub mod manifest;
 pub mod merge;
 pub mod metrics;

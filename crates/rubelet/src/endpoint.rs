@@ -26,7 +26,13 @@ pub(crate) struct RuntimeArgs {
 }
 
 /// Names the runtime when no argument does. Empty is the same as not there.
-const ENVIRONMENT: &str = "CONTAINER_RUNTIME_ENDPOINT";
+pub(crate) const ENVIRONMENT: &str = "CONTAINER_RUNTIME_ENDPOINT";
+
+/// The runtime that the environment names, if it names one.
+pub(crate) fn endpoint_of_environment() -> Result<Option<Endpoint>, EndpointError> {
+    let text = std::env::var(ENVIRONMENT).ok().filter(|text| !text.trim().is_empty());
+    text.map(|text| text.parse()).transpose()
+}
 
 /// A runtime that has answered.
 #[derive(Debug)]
@@ -105,11 +111,9 @@ impl RuntimeArgs {
 
     /// Finds the runtime and greets it.
     pub(crate) async fn find(&self) -> Result<Found, NotFound> {
-        let of_environment = std::env::var(ENVIRONMENT).ok().filter(|text| !text.trim().is_empty());
-        let named = match (&self.runtime_endpoint, of_environment) {
-            (Some(endpoint), _) => Some(endpoint.clone()),
-            (None, Some(text)) => Some(text.parse().map_err(NotFound::BadEnvironment)?),
-            (None, None) => None,
+        let named = match &self.runtime_endpoint {
+            Some(endpoint) => Some(endpoint.clone()),
+            None => endpoint_of_environment().map_err(NotFound::BadEnvironment)?,
         };
         if let Some(endpoint) = named {
             return greet(endpoint, false).await.map_err(NotFound::Named);

@@ -8,6 +8,7 @@ mod endpoint;
 mod exit;
 mod home;
 mod http;
+mod last_agent;
 mod local;
 mod logs;
 mod place;

@@ -52,7 +52,7 @@ pub enum NoGroups {
 /// A group of a pod could not be made, changed or removed.
 #[derive(Debug, thiserror::Error)]
 #[error("control group {group}: {source}")]
-pub(crate) struct GroupError {
+pub struct GroupError {
     group: GroupName,
     source: io::Error,
 }

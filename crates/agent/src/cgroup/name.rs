@@ -25,6 +25,15 @@ pub enum Driver {
 #[error("{0:?} is not \"cgroupfs\" or \"systemd\"")]
 pub struct UnknownDriver(String);
 
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Cgroupfs => "cgroupfs",
+            Self::Systemd => "systemd",
+        })
+    }
+}
+
 impl FromStr for Driver {
     type Err = UnknownDriver;
 

@@ -29,6 +29,7 @@ use crate::manifest::Objects;
 use crate::metrics::Operation;
 use crate::probe::{PodProbes, Verdicts};
 use crate::runtime::{ImageStore, Runtime};
+use crate::source::SourceId;
 use crate::status::{Phase, ResizePending};
 use crate::volumes;
 
@@ -84,6 +85,8 @@ pub(crate) struct Parts<R> {
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) pod: Arc<Pod>,
     pub(crate) objects: Arc<Objects>,
+    /// Whose pod of the same name it has to wait for.
+    pub(crate) behind: Option<SourceId>,
 }
 
 enum Next {
@@ -97,8 +100,13 @@ enum Next {
 
 impl<R: Runtime + ImageStore> Actor<R> {
     pub(crate) fn new(parts: Parts<R>) -> Self {
-        let Parts { tools, pleg, board, mailbox, pod, objects } = parts;
+        let Parts { tools, pleg, board, mailbox, pod, objects, behind } = parts;
         let journal = Journal::new(tools.clock.clone());
+        if let Some(source) = behind {
+            let message =
+                format!("a pod of this name comes from {source}, too: this one starts when that one is gone");
+            journal.warning(None, "NameTaken", message);
+        }
         Self {
             probes: PodProbes::new(tools.prober.clone(), journal.clone(), spec::pod_ref(&pod)),
             cache: pleg.cache(),

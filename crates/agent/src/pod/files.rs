@@ -42,7 +42,7 @@ pub(super) fn remove_logs(log_directory: &Path, container: &str, restart_count: 
 }
 
 /// Removes all logs of a pod, whatever it is called: `<namespace>_<name>_<uid>`.
-pub(super) fn remove_logs_of_pod(logs: &Path, uid: &str) -> io::Result<()> {
+pub(crate) fn remove_logs_of_pod(logs: &Path, uid: &str) -> io::Result<()> {
     let entries = match fs::read_dir(logs) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,

@@ -12,4 +12,4 @@ mod tests;
 
 pub use pulse::{Pulse, Unresponsive};
 pub use route::Outlook;
-pub use task::{Agent, AgentHandle, AgentParts, PodSelector};
+pub use task::{Agent, AgentHandle, AgentParts, PodSelector, Readiness};

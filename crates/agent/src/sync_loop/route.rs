@@ -23,8 +23,15 @@ const RESPAWN_AFTER: Duration = Duration::from_secs(1);
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
-    /// Make an actor for a pod, which this node may refuse.
-    Spawn { pod: Arc<Pod>, objects: Arc<Objects>, after: Duration, refusal: Option<Refusal> },
+    /// Make an actor for a pod, which this node may refuse, and which may have to wait for one of its name from another
+    /// source.
+    Spawn {
+        pod: Arc<Pod>,
+        objects: Arc<Objects>,
+        after: Duration,
+        refusal: Option<Refusal>,
+        behind: Option<SourceId>,
+    },
     /// Put something into the mailbox of a pod.
     Post { uid: PodUid, mail: Mail },
     /// Say what is wrong with a source.
@@ -37,24 +44,23 @@ struct Record {
     name: Arc<str>,
     /// Nothing for an orphan.
     source: Option<SourceId>,
-    /// Whether its source still wants it.
-    is_wanted: bool,
-    /// Whether it was told to go for good.
+    /// Whether it was told to go for good. If it is wanted then, it comes back.
     is_leaving: bool,
+    /// Whether somebody has ended it, until its manifest changes.
+    is_stopped: bool,
     /// Why this node does not take it.
     refusal: Option<Refusal>,
     /// What it would have if there were room.
     growth: Option<Growth>,
     /// How many came before it: who came first is asked first.
     number: u64,
-    /// What is wanted of it after it has gone.
-    again: Option<(Arc<Pod>, SourceId)>,
 }
 
 /// Who is there, and what is known of them.
 #[derive(Debug)]
 pub(super) struct Routes {
     records: BTreeMap<PodUid, Record>,
+    wants: Wants,
     /// The pods of one name, in the order in which they may run.
     names: BTreeMap<Arc<str>, VecDeque<PodUid>>,
     objects: BTreeMap<SourceId, Arc<Objects>>,
@@ -75,6 +81,7 @@ impl Routes {
     pub(super) fn new(sources: impl IntoIterator<Item = SourceId>, node: Node) -> Self {
         Self {
             records: BTreeMap::new(),
+            wants: Wants::default(),
             names: BTreeMap::new(),
             objects: BTreeMap::new(),
             sources: SourcesReady::new(sources),
@@ -120,8 +127,8 @@ impl Routes {
         for pod in pods {
             match delta.operation {
                 Operation::Add => self.add(pod, &delta.source, commands),
-                Operation::Update | Operation::Delete => self.update(pod, commands),
-                Operation::Remove => self.remove(pod),
+                Operation::Update | Operation::Delete => self.update(pod, &delta.source, commands),
+                Operation::Remove => self.remove(pod, &delta.source, commands),
                 // Nobody but an API server has a status to reconcile with.
                 Operation::Reconcile => {}
             }
@@ -132,19 +139,32 @@ impl Routes {
 
     fn add(&mut self, pod: &Arc<Pod>, source: &SourceId, commands: &mut Vec<Command>) {
         let found = pod_ref(pod);
-        if let Some(record) = self.records.get_mut(&found.uid) {
-            if record.is_leaving {
-                record.again = Some((pod.clone(), source.clone()));
-            } else {
-                record.source = Some(source.clone());
-                record.is_wanted = true;
-                self.take_over(&found.uid, pod);
-                self.changed(&found.uid, commands);
-            }
+        self.wants.add(&found.uid, Want { source: source.clone(), pod: pod.clone() });
+        if self.records.contains_key(&found.uid) {
+            self.follow(&found.uid, commands);
+        } else {
+            self.supersede(&found, commands);
+            self.admit(pod.clone(), Some(source.clone()), commands);
+        }
+    }
+
+    /// What is wanted of a pod that is here has changed. One that is on its way out comes back as it is wanted then.
+    fn follow(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
+        let (Some(want), Some(record)) = (self.wants.of(uid).cloned(), self.records.get_mut(uid)) else {
+            return;
+        };
+        if record.is_leaving {
             return;
         }
-        self.supersede(&found, commands);
-        self.admit(pod.clone(), Some(source.clone()), commands);
+        record.source = Some(want.source);
+        // Somebody who was refused may fit now, and somebody who was stopped may begin anew.
+        let begins_anew = record.refusal.is_some() || record.is_stopped;
+        self.take_over(uid, &want.pod);
+        if begins_anew {
+            self.ask_again(uid, commands);
+        } else {
+            self.wish(uid, commands);
+        }
     }
 
     /// A pod of ours with this name that nobody wants any more must go before the new one comes.
@@ -173,21 +193,23 @@ impl Routes {
         let queue = self.names.entry(name.clone()).or_default();
         queue.push_back(uid.clone());
         let is_first = queue.len() == 1;
-        let is_wanted = source.is_some();
+        // One that is leaving makes room by itself.
+        let first = queue.front().and_then(|first| self.records.get(first));
+        let is_rival = |first: &&Record| !first.is_leaving && first.source != source;
+        let behind = first.filter(is_rival).and_then(|first| first.source.clone());
         self.arrivals += 1;
         let record = Record {
             pod: pod.clone(),
             name,
             source,
-            is_wanted,
             is_leaving: false,
+            is_stopped: false,
             refusal: refusal.clone(),
             growth,
             number: self.arrivals,
-            again: None,
         };
         self.records.insert(uid.clone(), record);
-        commands.push(Command::Spawn { pod, objects, after: Duration::ZERO, refusal });
+        commands.push(Command::Spawn { pod, objects, after: Duration::ZERO, refusal, behind });
         if is_growing {
             self.wish(&uid, commands);
         }
@@ -196,28 +218,17 @@ impl Routes {
         }
     }
 
-    fn update(&mut self, pod: &Arc<Pod>, commands: &mut Vec<Command>) {
+    fn update(&mut self, pod: &Arc<Pod>, source: &SourceId, commands: &mut Vec<Command>) {
         let uid = pod_ref(pod).uid;
-        let Some(record) = self.records.get_mut(&uid) else { return };
-        match &mut record.again {
-            Some((again, _)) => *again = pod.clone(),
-            None => {
-                self.take_over(&uid, pod);
-                self.changed(&uid, commands);
-            }
+        if self.wants.update(&uid, Want { source: source.clone(), pod: pod.clone() }) {
+            self.follow(&uid, commands);
         }
     }
 
-    /// A pod should be different: its actor is told, unless it was refused. Then it may fit now.
-    fn changed(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
-        let was_refused = self.records.get(uid).is_some_and(|record| record.refusal.is_some());
-        if was_refused { self.ask_again(uid, commands) } else { self.wish(uid, commands) }
-    }
-
-    fn remove(&mut self, pod: &Pod) {
-        if let Some(record) = self.records.get_mut(&pod_ref(pod).uid) {
-            record.is_wanted = false;
-            record.again = None;
+    fn remove(&mut self, pod: &Pod, source: &SourceId, commands: &mut Vec<Command>) {
+        let uid = pod_ref(pod).uid;
+        if self.wants.remove(&uid, source) {
+            self.follow(&uid, commands);
         }
     }
 
@@ -227,7 +238,7 @@ impl Routes {
             return;
         }
         for (uid, record) in &mut self.records {
-            if !record.is_wanted && !record.is_leaving {
+            if self.wants.of(uid).is_none() && !record.is_leaving {
                 record.is_leaving = true;
                 let mail = Mail::end(End { grace: None, forget: true });
                 commands.push(Command::Post { uid: uid.clone(), mail });
@@ -300,7 +311,9 @@ impl Routes {
                 }
             }
         }
-        if let Some((pod, source)) = record.again {
+        if record.is_leaving
+            && let Some(Want { pod, source }) = self.wants.of(uid).cloned()
+        {
             self.admit(pod, Some(source), &mut commands);
         }
         commands.extend(self.reconsider());
@@ -316,6 +329,7 @@ impl Routes {
             objects: objects.unwrap_or_default(),
             after: RESPAWN_AFTER,
             refusal: record.refusal.clone(),
+            behind: None,
         });
         if self.names.get(&record.name).and_then(VecDeque::front) == Some(uid) {
             commands.push(Command::Post { uid: uid.clone(), mail: Mail::may_start() });
@@ -324,25 +338,36 @@ impl Routes {
             self.wish(uid, commands);
         }
         let Some(record) = self.records.get(uid) else { return };
-        if record.is_leaving {
-            let mail = Mail::end(End { grace: Some(ORPHAN_GRACE), forget: true });
+        if record.is_leaving || record.is_stopped {
+            let grace = record.source.is_none().then_some(ORPHAN_GRACE);
+            let mail = Mail::end(End { grace, forget: record.is_leaving });
             commands.push(Command::Post { uid: uid.clone(), mail });
+        }
+    }
+
+    /// Somebody has told a pod to end, whatever its source wants.
+    pub(super) fn told_to_end(&mut self, uid: &PodUid, end: End) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        record.is_stopped = true;
+        if end.forget {
+            record.is_leaving = true;
+            self.wants.forget(uid);
         }
     }
 
     /// Whether a pod should run.
     pub(super) fn is_wanted(&self, uid: &PodUid) -> bool {
-        self.records.get(uid).is_some_and(|record| record.is_wanted && !record.is_leaving)
+        self.wants.of(uid).is_some() && self.records.get(uid).is_some_and(|record| !record.is_leaving)
     }
 
     /// How many pods should run.
     pub(super) fn wanted(&self) -> usize {
-        self.records.values().filter(|record| record.is_wanted && !record.is_leaving).count()
+        self.records.keys().filter(|uid| self.is_wanted(uid)).count()
     }
 
-    /// Whether every source was heard.
-    pub(super) fn sources_ready(&self) -> bool {
-        self.sources.all()
+    /// The sources that were not heard yet.
+    pub(super) fn missing_sources(&self) -> impl Iterator<Item = &SourceId> {
+        self.sources.missing()
     }
 }
 
@@ -350,7 +375,9 @@ mod growth;
 mod room;
 #[cfg(test)]
 mod tests;
+mod wants;
 
 pub(super) use growth::Given;
 use growth::Growth;
 pub use room::Outlook;
+use wants::{Want, Wants};

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +64,23 @@ pub enum PodSelector {
     One(PodUid),
 }
 
+/// What an agent knows of what it needs to know before it ends anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// Whether it knows which pods of its own are on this machine.
+    pub was_surveyed: bool,
+    /// The sources that it has not heard yet.
+    pub unheard: Vec<SourceId>,
+}
+
+impl Readiness {
+    /// Whether it knows all of it.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.was_surveyed && self.unheard.is_empty()
+    }
+}
+
 /// An order about pods, whether they are wanted or not.
 #[derive(Debug)]
 struct Order {
@@ -76,7 +94,7 @@ pub struct AgentHandle {
     board: Board,
     pulse: Pulse,
     problems: watch::Receiver<BTreeMap<SourceId, Vec<Problem>>>,
-    ready: watch::Receiver<bool>,
+    ready: watch::Receiver<Readiness>,
     outlook: watch::Receiver<Outlook>,
     orders: mpsc::UnboundedSender<Order>,
 }
@@ -102,7 +120,7 @@ impl AgentHandle {
 
     /// Whether the runtime was seen and every source was heard.
     #[must_use]
-    pub fn ready(&self) -> watch::Receiver<bool> {
+    pub fn ready(&self) -> watch::Receiver<Readiness> {
         self.ready.clone()
     }
 
@@ -149,14 +167,16 @@ pub struct Agent<R> {
     board: Board,
     pulse: Pulse,
     problems: watch::Sender<BTreeMap<SourceId, Vec<Problem>>>,
-    ready: watch::Sender<bool>,
+    ready: watch::Sender<Readiness>,
     outlook: watch::Sender<Outlook>,
     routes: Routes,
     mailboxes: HashMap<PodUid, Arc<Mailbox>>,
     actors: JoinSet<()>,
     actor_ids: HashMap<Id, PodUid>,
-    surveys: JoinSet<Vec<PodRef>>,
+    surveys: JoinSet<io::Result<Vec<PodRef>>>,
     was_surveyed: bool,
+    /// Why the last survey failed.
+    survey_problem: Option<io::ErrorKind>,
 }
 
 impl<R: Runtime + ImageStore> Agent<R> {
@@ -167,7 +187,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         let clock = pleg.clock().clone();
         let (order_sender, orders) = mpsc::unbounded_channel();
         let (problems, problems_seen) = watch::channel(BTreeMap::new());
-        let (ready, ready_seen) = watch::channel(false);
+        let (ready, ready_seen) = watch::channel(Readiness { was_surveyed: false, unheard: sources.clone() });
         let (outlook, outlook_seen) = watch::channel(Outlook::default());
         let board = Board::default();
         let pulse = Pulse::new(clock.clone());
@@ -214,6 +234,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
             actor_ids: HashMap::new(),
             surveys: JoinSet::new(),
             was_surveyed: false,
+            survey_problem: None,
         };
         (agent, handle)
     }
@@ -273,9 +294,17 @@ impl<R: Runtime + ImageStore> Agent<R> {
         let commands = self.routes.source(update);
         self.carry_out(commands);
         self.tools.metrics.desired_pods(self.routes.wanted());
-        if self.routes.sources_ready() {
-            self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
-        }
+        self.tell_readiness();
+    }
+
+    fn tell_readiness(&self) {
+        let unheard: Vec<SourceId> = self.routes.missing_sources().cloned().collect();
+        let now = Readiness { was_surveyed: self.was_surveyed, unheard };
+        self.ready.send_if_modified(|known| {
+            let is_news = *known != now;
+            *known = now;
+            is_news
+        });
     }
 
     /// Asks those again that were refused: a pod that has ended has made room.
@@ -285,15 +314,17 @@ impl<R: Runtime + ImageStore> Agent<R> {
         self.carry_out(commands);
     }
 
-    fn order(&self, order: &Order) {
-        let mail = order.mail.clone();
-        match &order.which {
-            PodSelector::All => self.mailboxes.values().for_each(|mailbox| mailbox.post(mail.clone())),
-            PodSelector::One(uid) => {
-                if let Some(mailbox) = self.mailboxes.get(uid) {
-                    mailbox.post(mail);
-                }
+    fn order(&mut self, order: &Order) {
+        let uids: Vec<PodUid> = match &order.which {
+            PodSelector::All => self.mailboxes.keys().cloned().collect(),
+            PodSelector::One(uid) => vec![uid.clone()],
+        };
+        for uid in uids {
+            let Some(mailbox) = self.mailboxes.get(&uid) else { continue };
+            if let Some(end) = order.mail.end {
+                self.routes.told_to_end(&uid, end);
             }
+            mailbox.post(order.mail.clone());
         }
     }
 
@@ -306,22 +337,29 @@ impl<R: Runtime + ImageStore> Agent<R> {
         self.surveys.spawn_blocking(move || {
             let pods = settings.data.pods();
             let told = |uid: &PodUid| cache.get(uid).ok().map(|status| status.pod.clone());
-            survey(&pods, &settings.logs, told).unwrap_or_else(|error| {
-                tracing::error!(folder = %pods.display(), %error, "cannot see which pods there are");
-                Vec::new()
-            })
+            survey(&pods, &settings.logs, told)
         });
     }
 
-    fn surveyed(&mut self, found: Result<Vec<PodRef>, JoinError>) {
+    /// What a survey has found. One that failed has found nothing out, not even that there is nothing.
+    fn surveyed(&mut self, found: Result<io::Result<Vec<PodRef>>, JoinError>) {
         match found {
-            Ok(found) => {
+            Ok(Ok(found)) => {
                 self.was_surveyed = true;
+                self.survey_problem = None;
                 let commands = self.routes.survey(found);
                 let orphans = commands.iter().filter(|command| matches!(command, Command::Spawn { .. }));
                 orphans.for_each(|_| self.tools.metrics.orphan());
                 self.carry_out(commands);
                 self.count();
+                self.tell_readiness();
+            }
+            Ok(Err(error)) => {
+                // Once, not every two seconds.
+                if self.survey_problem.replace(error.kind()) != Some(error.kind()) {
+                    let folder = self.tools.settings.data.pods();
+                    tracing::error!(folder = %folder.display(), %error, "cannot see which pods there are");
+                }
             }
             Err(error) => tracing::error!(%error, "looking for pods failed"),
         }
@@ -367,7 +405,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
     fn carry_out(&mut self, commands: Vec<Command>) {
         for command in commands {
             match command {
-                Command::Spawn { pod, objects, after, refusal } => {
+                Command::Spawn { pod, objects, after, refusal, behind } => {
                     let mailbox = Arc::new(Mailbox::default());
                     if let Some(refusal) = refusal {
                         // Before the actor lives, so that nobody ever sees the pod wait.
@@ -382,6 +420,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
                         mailbox: mailbox.clone(),
                         pod,
                         objects,
+                        behind,
                     });
                     let task = self.actors.spawn(async move {
                         tokio::time::sleep(after).await;

@@ -369,6 +369,46 @@ async fn a_stopped_pod_stays_stopped_until_it_is_changed() {
     assert!(stage.runtime.take_calls().contains(&"stop web in 5s".to_owned()));
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(stage.runtime.running().is_empty());
+
+    stage.send(Operation::Update, &[pod("Always", &[], &["web", "db"])]).await;
+    stage.until_running(&["db-0", "web-0"]).await;
+    stage.until_phase("Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_starts_or_ends_while_nobody_knows_which_pods_there_are() {
+    let folder = folder();
+    let version = |uid: &str| {
+        let mut pod = testkit::pod("Always", &[], &["web"]);
+        pod.metadata.uid = Some(uid.to_owned());
+        Arc::new(pod)
+    };
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[version("1")]).await;
+    stage.until_running(&["web-0"]).await;
+    let runtime = stage.runtime.clone();
+    stage.task.abort();
+    drop(stage);
+    runtime.take_calls();
+
+    // What should be a folder is none for a while,
+    let (pods, away) = (folder.path().join("pods"), folder.path().join("away"));
+    std::fs::rename(&pods, &away).unwrap();
+    std::fs::write(&pods, "").unwrap();
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[version("2")]).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(stage.runtime.take_calls(), Vec::<String>::new());
+    assert!(!stage.handle.ready().borrow().is_ready());
+
+    std::fs::remove_file(&pods).unwrap();
+    std::fs::rename(away, &pods).unwrap();
+    stage
+        .until("the new version alone", |all| {
+            all.len() == 1 && all[0].pod.metadata.uid.as_deref() == Some("2") && waits_for(&all[0]).is_none()
+        })
+        .await;
+    assert!(stage.handle.ready().borrow().is_ready());
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,9 @@ pub(super) struct Args {
     /// Only of pods of this namespace
     #[arg(long, short)]
     namespace: Option<String>,
+    /// Of pods of all namespaces, which is what is shown anyway
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
     /// Only of these types
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TYPE")]
     types: Vec<Type>,

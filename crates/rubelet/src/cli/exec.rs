@@ -1,11 +1,12 @@
 //! `rubelet exec`: a command in a container.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use rubelet_cri::{Endpoint, ListFilter, Metrics, Options, RuntimeClient};
-use rubelet_model::{ContainerState, PodUid};
+use rubelet_model::{ContainerState, ListedContainer, PodUid};
 
 use crate::exit::Failure;
 use crate::local::{Local, LocalArgs, Unreachable};
@@ -23,6 +24,9 @@ pub(super) struct Args {
     /// The pod: `name` or `namespace/name`
     #[arg(value_name = "POD")]
     pod: PodName,
+    /// Only look in this namespace
+    #[arg(long, short)]
+    namespace: Option<String>,
     /// The container [default: the only one that runs]
     #[arg(long, short)]
     container: Option<String>,
@@ -39,6 +43,10 @@ enum ExecError {
     NotOne(#[from] NotOne),
     #[error("no container of this pod runs")]
     NothingRuns,
+    #[error("the pod has no container {name}; it has {}", .there.join(", "))]
+    NoContainer { name: String, there: Vec<String> },
+    #[error("container {0} does not run")]
+    NotRunning(String),
     #[error("say which container with -c: {}", .0.join(", "))]
     WhichContainer(Vec<String>),
     #[error("{}", .0.explanation())]
@@ -49,7 +57,11 @@ impl ExecError {
     fn failure(&self) -> Failure {
         match self {
             Self::Unreachable(error) => error.failure(),
-            Self::NotOne(_) | Self::NothingRuns | Self::WhichContainer(_) => Failure::Usage,
+            Self::NotOne(_)
+            | Self::NothingRuns
+            | Self::NoContainer { .. }
+            | Self::NotRunning(_)
+            | Self::WhichContainer(_) => Failure::Usage,
             Self::Call(_) => Failure::Runtime,
         }
     }
@@ -67,7 +79,8 @@ pub(super) fn run(args: &Args) -> ExitCode {
 async fn exec(args: &Args) -> Result<i32, ExecError> {
     let local = args.local.reach().await?;
     let rows = Pods::of(&local).await?.rows();
-    let uid = PodUid::from(args.pod.find(&rows, &local.node_name())?.uid.as_str());
+    let name = args.pod.clone().in_namespace(args.namespace.as_deref());
+    let uid = PodUid::from(name.find(&rows, &local.node_name())?.uid.as_str());
     let client = match &local {
         Local::Runtime(lone) => lone.client.clone(),
         Local::Agent(agent) => {
@@ -76,24 +89,72 @@ async fn exec(args: &Args) -> Result<i32, ExecError> {
         }
     };
     let listed = client.list_pods(&ListFilter::Pod(&uid)).await.map_err(ExecError::Call)?;
-    let running: Vec<_> = listed
-        .pods
-        .iter()
-        .flat_map(|pod| &pod.containers)
-        .filter(|container| container.state == ContainerState::Running)
-        .filter(|container| args.container.as_ref().is_none_or(|name| **name == *container.name))
-        .collect();
-    let container = match running[..] {
-        [] => return Err(ExecError::NothingRuns),
-        [one] => one,
-        _ => {
-            return Err(ExecError::WhichContainer(running.iter().map(|one| one.name.to_string()).collect()));
-        }
-    };
+    let all: Vec<_> = listed.pods.iter().flat_map(|pod| &pod.containers).collect();
+    let container = choose(&all, args.container.as_deref())?;
     let answer =
         client.exec_sync(&container.id, &args.command, Duration::ZERO).await.map_err(ExecError::Call)?;
     // Whoever does not read the output still gets the code.
     let _ = std::io::stdout().write_all(&answer.stdout);
     let _ = std::io::stderr().write_all(&answer.stderr);
     Ok(answer.exit_code)
+}
+
+/// The container that is named, or the only one that runs.
+fn choose<'a>(all: &[&'a ListedContainer], wanted: Option<&str>) -> Result<&'a ListedContainer, ExecError> {
+    let names = |containers: &[&ListedContainer]| -> Vec<String> {
+        let names: BTreeSet<String> = containers.iter().map(|one| one.name.to_string()).collect();
+        names.into_iter().collect()
+    };
+    let is_wanted = |one: &&&ListedContainer| wanted.is_none_or(|wanted| *wanted == *one.name);
+    let chosen: Vec<&ListedContainer> = all.iter().filter(is_wanted).copied().collect();
+    let running: Vec<&ListedContainer> =
+        chosen.iter().filter(|one| one.state == ContainerState::Running).copied().collect();
+    match (wanted, &running[..]) {
+        (_, [one]) => Ok(one),
+        (Some(name), []) if chosen.is_empty() => {
+            Err(ExecError::NoContainer { name: name.to_owned(), there: names(all) })
+        }
+        (Some(name), []) => Err(ExecError::NotRunning(name.to_owned())),
+        (None, []) => Err(ExecError::NothingRuns),
+        (_, many) => Err(ExecError::WhichContainer(names(many))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rubelet_model::UnixNanos;
+
+    use super::*;
+
+    #[test]
+    fn a_container_is_chosen_or_those_that_there_are_named() {
+        let container = |name: &str, attempt, state| ListedContainer {
+            id: format!("{name}-{attempt}").as_str().into(),
+            name: name.into(),
+            sandbox: "s".into(),
+            attempt,
+            state,
+            created_at: UnixNanos::default(),
+        };
+        let all = [
+            container("web", 1, ContainerState::Running),
+            container("web", 0, ContainerState::Exited),
+            container("log", 0, ContainerState::Running),
+            container("setup", 0, ContainerState::Exited),
+        ];
+        let choice = |all: &[ListedContainer], wanted| {
+            let all: Vec<&ListedContainer> = all.iter().collect();
+            choose(&all, wanted).map(|one| one.id.to_string()).map_err(|error| error.to_string())
+        };
+        let failure = |text: &str| Err(text.to_owned());
+        assert_eq!(choice(&all, Some("web")), Ok("web-1".to_owned()));
+        assert_eq!(choice(&all[..2], None), Ok("web-1".to_owned()));
+        assert_eq!(choice(&all, None), failure("say which container with -c: log, web"));
+        assert_eq!(
+            choice(&all, Some("wbe")),
+            failure("the pod has no container wbe; it has log, setup, web")
+        );
+        assert_eq!(choice(&all, Some("setup")), failure("container setup does not run"));
+        assert_eq!(choice(&all[3..], None), failure("no container of this pod runs"));
+    }
 }

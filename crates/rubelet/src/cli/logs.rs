@@ -30,6 +30,9 @@ pub(super) struct Args {
     /// The pod: `name` or `namespace/name`
     #[arg(value_name = "POD")]
     pod: PodName,
+    /// Only look in this namespace
+    #[arg(long, short)]
+    namespace: Option<String>,
     /// The container [default: the first]
     #[arg(long, short)]
     container: Option<String>,
@@ -48,9 +51,9 @@ pub(super) struct Args {
     /// Show when each line was written
     #[arg(long)]
     timestamps: bool,
-    /// Where the logs of pods are, if no agent says
-    #[arg(long, value_name = "DIR", default_value = "/var/log/pods")]
-    pod_logs_dir: PathBuf,
+    /// Where the logs of pods are, if no agent says [default: where the last agent had them, else /var/log/pods]
+    #[arg(long, value_name = "DIR")]
+    pod_logs_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -107,18 +110,21 @@ struct Found {
 }
 
 async fn find(args: &Args) -> Result<Found, LogsError> {
+    let pod = args.pod.clone().in_namespace(args.namespace.as_deref());
     let Some(agent) = args.local.agent().await? else {
-        let found = newest_pod_folder(&args.pod_logs_dir, &args.pod, &crate::run::node_name());
-        let (folder, names) = found.ok_or_else(|| LogsError::NoPod {
-            pod: args.pod.to_string(),
-            folder: args.pod_logs_dir.clone(),
-        })?;
+        let (last_logs, last_node) = match args.local.last_agent()? {
+            Some(last) => (Some(last.pod_logs), last.node_name),
+            None => (None, crate::run::node_name()),
+        };
+        let logs = args.pod_logs_dir.clone().or(last_logs).unwrap_or_else(|| PathBuf::from("/var/log/pods"));
+        let found = newest_pod_folder(&logs, &pod, &last_node);
+        let (folder, names) = found.ok_or_else(|| LogsError::NoPod { pod: pod.to_string(), folder: logs })?;
         return Ok(Found { agent: None, uid: String::new(), folder, names });
     };
     let told = agent.pods().await.map_err(Unreachable::Agent)?;
     let pods = Pods::Told(told.clone());
     let rows = pods.rows();
-    let row = args.pod.find(&rows, &agent.about.node_name)?;
+    let row = pod.find(&rows, &agent.about.node_name)?;
     let folder = agent.about.pod_logs.join(format!("{}_{}_{}", row.namespace, row.name, row.uid));
     let names = pod_of(&told, row).map(|info| container_names(&info.pod)).unwrap_or_default();
     let uid = row.uid.clone();

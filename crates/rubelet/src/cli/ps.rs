@@ -22,6 +22,9 @@ pub(super) struct Args {
     /// Only pods of this namespace
     #[arg(long, short)]
     namespace: Option<String>,
+    /// Pods of all namespaces, which is what is shown anyway
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
     /// A table for people, with more columns, names alone, or a `v1.PodList`
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,

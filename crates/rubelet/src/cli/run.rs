@@ -2,9 +2,9 @@
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
 
 use rubelet_agent::settings::PullRate;
 use rubelet_cri::Endpoint;
@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 use super::fail;
 use crate::exit::Failure;
 use crate::place::Place;
-use crate::run::{Ended, FileConfig, NodeConfig, Plan, RunError, Screen, run as run_plan};
+use crate::run::{Ended, FileConfig, Listen, NodeConfig, Plan, RunError, Screen, run as run_plan};
 
 /// The arguments of `rubelet run`.
 #[derive(Debug, clap::Args)]
@@ -30,8 +30,8 @@ pub(super) struct Args {
     /// A URL that serves a manifest; may be given more than once
     #[arg(long, value_name = "URL")]
     manifest_url: Vec<String>,
-    /// A file with headers for that URL, one `Name: value` a line
-    #[arg(long, value_name = "FILE", requires = "manifest_url")]
+    /// A file with headers for that URL, one `Name: value` a line; for a single URL only
+    #[arg(long, value_name = "FILE")]
     manifest_url_header_file: Option<PathBuf>,
     /// The CRI socket of the runtime to use [default: the embedded one, started inside]
     #[arg(long, short = 'r', value_name = "unix:///PATH", env = "CONTAINER_RUNTIME_ENDPOINT")]
@@ -61,7 +61,7 @@ pub(super) struct Args {
     cni_conf_dir: Option<PathBuf>,
     /// How many images to fetch at the same time [default: 1]
     #[arg(long, value_name = "NUMBER")]
-    parallel_pulls: Option<usize>,
+    parallel_pulls: Option<NonZeroUsize>,
     /// Record what the runtime does into this folder, for `rubelet replay`; the oldest is removed when it is full
     #[arg(long, value_name = "DIR")]
     record_dir: Option<PathBuf>,
@@ -80,18 +80,6 @@ fn label(text: &str) -> Result<(String, String), &'static str> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("a label is KEY=VALUE"),
-    }
-}
-
-/// An address, or none.
-#[derive(Clone, Copy, Debug)]
-struct Listen(Option<SocketAddr>);
-
-impl FromStr for Listen {
-    type Err = std::net::AddrParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "off" { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
     }
 }
 
@@ -137,7 +125,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
 impl Args {
     /// What to run: the command line first, then the file, then what is usual.
     fn plan(&self, file: FileConfig, screen: Option<Screen>) -> Plan {
-        let usual = SocketAddr::from(([127, 0, 0, 1], 10255));
+        let usual = Listen(Some(SocketAddr::from(([127, 0, 0, 1], 10255))));
         let paths = self.paths.iter().cloned();
         let urls = self.manifest_url.iter().cloned();
         Plan {
@@ -153,9 +141,10 @@ impl Args {
             node_name: self.node_name.clone(),
             node_labels: self.node_labels.clone(),
             node: NodeConfig { max_pods: self.max_pods.or(file.node.max_pods), ..file.node },
-            listen: self.listen.map_or_else(|| file.listen.or(Some(usual)), |listen| listen.0),
+            upkeep: file.upkeep,
+            listen: self.listen.or(file.listen).unwrap_or(usual).0,
             cni_conf_dir: self.cni_conf_dir.clone(),
-            parallel_pulls: self.parallel_pulls.or(file.parallel_pulls).unwrap_or(1),
+            parallel_pulls: self.parallel_pulls.map(NonZeroUsize::get).or(file.parallel_pulls).unwrap_or(1),
             pull_rate: PullRate {
                 per_second: file.pulls_per_second.unwrap_or(PullRate::default().per_second),
                 burst: file.pull_burst.unwrap_or(PullRate::default().burst),
@@ -180,13 +169,15 @@ fn absolute(path: PathBuf) -> PathBuf {
 
 fn failure(error: &RunError) -> Failure {
     match error {
-        RunError::NothingToRun | RunError::NoManifest { .. } | RunError::BadUrl(_) => Failure::Usage,
+        RunError::Sources(_) => Failure::Usage,
         RunError::Runtime(_) => Failure::Runtime,
         RunError::NotRoot
         | RunError::Place(_)
         | RunError::Embedded(_)
         | RunError::Server(_)
         | RunError::Record(_)
-        | RunError::LogThread(_) => Failure::System,
+        | RunError::LogThread(_)
+        | RunError::LastAgent(_)
+        | RunError::Lost(_) => Failure::System,
     }
 }

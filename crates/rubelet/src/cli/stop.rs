@@ -31,6 +31,9 @@ pub(super) struct Args {
     /// The pod: `name` or `namespace/name`
     #[arg(value_name = "POD", required_unless_present = "all", conflicts_with = "all")]
     pod: Option<PodName>,
+    /// Only pods of this namespace
+    #[arg(long, short)]
+    namespace: Option<String>,
     /// All pods
     #[arg(long)]
     all: bool,
@@ -57,12 +60,16 @@ async fn stop(args: &Args) -> Result<usize, NotChosen> {
     let local = args.local.reach().await?;
     let rows = Pods::of(&local).await?.rows();
     let wanted: Vec<&Row> = match &args.pod {
-        Some(name) => vec![name.find(&rows, &local.node_name())?],
-        None => match &local {
+        Some(name) => {
+            let name = name.clone().in_namespace(args.namespace.as_deref());
+            vec![name.find(&rows, &local.node_name())?]
+        }
+        None => {
+            let is_meant = |row: &&Row| args.namespace.as_ref().is_none_or(|own| *own == row.namespace);
             // What others made in a shared runtime is not ours to end.
-            Local::Runtime(_) => rows.iter().filter(|row| args.local.made(&row.uid)).collect(),
-            Local::Agent(_) => rows.iter().collect(),
-        },
+            let is_ours = |row: &&Row| matches!(local, Local::Agent(_)) || args.local.made(&row.uid);
+            rows.iter().filter(is_meant).filter(is_ours).collect()
+        }
     };
     match &local {
         Local::Agent(agent) => stop_by_agent(agent, args, &wanted).await?,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use axum::extract::{Query, State as Extract};
 use axum::http::StatusCode;
+use rubelet_agent::sync_loop::Readiness;
 use serde::Deserialize;
 
 use super::State;
@@ -47,8 +48,20 @@ fn pleg(state: &State) -> Check {
 }
 
 fn sources(state: &State) -> Check {
-    let is_ready = *state.0.agent.ready().borrow();
-    ("sources", if is_ready { Ok(()) } else { Err("not every source of pods was heard yet".to_owned()) })
+    ("sources", heard(&state.0.agent.ready().borrow()))
+}
+
+fn heard(readiness: &Readiness) -> Result<(), String> {
+    if !readiness.was_surveyed {
+        return Err("it is not known yet which pods are on this machine".to_owned());
+    }
+    match &readiness.unheard[..] {
+        [] => Ok(()),
+        unheard => {
+            let names: Vec<String> = unheard.iter().map(ToString::to_string).collect();
+            Err(format!("not heard yet: {}", names.join(", ")))
+        }
+    }
 }
 
 fn answer(checks: &[Check], asked: &Asked) -> Answer {
@@ -75,7 +88,23 @@ fn answer(checks: &[Check], asked: &Asked) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use rubelet_agent::source::{SourceId, SourceKind};
+
     use super::*;
+
+    #[test]
+    fn sources_that_were_not_heard_are_named() {
+        let source = |kind, place: &str| SourceId::new(kind, place);
+        let mut readiness = Readiness {
+            was_surveyed: false,
+            unheard: vec![source(SourceKind::File, "/pods"), source(SourceKind::Http, "http://x/")],
+        };
+        assert!(heard(&readiness).unwrap_err().contains("which pods are on this machine"));
+        readiness.was_surveyed = true;
+        assert_eq!(heard(&readiness).unwrap_err(), "not heard yet: file /pods, http http://x/");
+        readiness.unheard.clear();
+        assert_eq!(heard(&readiness), Ok(()));
+    }
 
     #[test]
     fn all_well_is_ok_and_failures_are_named() {

@@ -50,7 +50,7 @@ pub(super) async fn report(Extract(state): Extract<State>) -> Json<AgentReport> 
     Json(AgentReport {
         uptime: state.0.started.elapsed(),
         sync_loop: agent.pulse().check().err().map(|error| error.to_string()),
-        ready: *agent.ready().borrow(),
+        ready: agent.ready().borrow().is_ready(),
         sources,
     })
 }

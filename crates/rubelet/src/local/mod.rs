@@ -4,10 +4,14 @@ mod agent;
 
 use std::path::PathBuf;
 
+use rubelet_agent::cgroup::PodGroups;
+use rubelet_agent::leavings::Leavings;
 use rubelet_agent::volumes::{DataDirectory, Volumes};
 use rubelet_cri::{Endpoint, EndpointError, Metrics, Options, RuntimeClient};
 
+use crate::endpoint::{ENVIRONMENT, endpoint_of_environment};
 use crate::exit::Failure;
+use crate::last_agent::{LastAgent, LastAgentError};
 use crate::place::{LOOK, Place, PlaceError};
 use crate::run::{Embedded, EmbeddedError};
 
@@ -18,7 +22,8 @@ pub(crate) use agent::{AgentClient, AgentError, PodInfo};
 pub(crate) struct LocalArgs {
     #[command(flatten)]
     place: Place,
-    /// Ask the runtime at this CRI socket, not the agent
+    /// Ask the runtime at this CRI socket, not the agent; without either, the runtime that the last agent used is asked,
+    /// or `$CONTAINER_RUNTIME_ENDPOINT`
     #[arg(long, short = 'r', value_name = "unix:///PATH")]
     runtime_endpoint: Option<Endpoint>,
 }
@@ -34,6 +39,8 @@ pub(crate) enum Local {
 /// A runtime without an agent.
 pub(crate) struct LoneRuntime {
     pub(crate) client: RuntimeClient,
+    /// What the names of pods ended in, if an agent ever ran.
+    node_name: Option<String>,
     _embedded: Option<Embedded>,
 }
 
@@ -42,7 +49,7 @@ impl Local {
     pub(crate) fn node_name(&self) -> String {
         match self {
             Self::Agent(agent) => agent.about.node_name.clone(),
-            Self::Runtime(_) => crate::run::node_name(),
+            Self::Runtime(lone) => lone.node_name.clone().unwrap_or_else(crate::run::node_name),
         }
     }
 }
@@ -67,6 +74,10 @@ pub(crate) enum Unreachable {
     Endpoint(#[from] EndpointError),
     #[error("cannot find the data folder: {0}")]
     Folder(#[from] std::io::Error),
+    #[error("{0}")]
+    LastAgent(#[from] LastAgentError),
+    #[error("{ENVIRONMENT}: {0}")]
+    Environment(EndpointError),
 }
 
 impl Unreachable {
@@ -74,26 +85,32 @@ impl Unreachable {
     pub(crate) fn failure(&self) -> Failure {
         match self {
             Self::Nobody(_) | Self::Runtime(_) | Self::Agent(_) => Failure::Runtime,
-            Self::Embedded(_) | Self::Place(_) | Self::Folder(_) => Failure::System,
-            Self::Endpoint(_) => Failure::Usage,
+            Self::Embedded(_) | Self::Place(_) | Self::Folder(_) | Self::LastAgent(_) => Failure::System,
+            Self::Endpoint(_) | Self::Environment(_) => Failure::Usage,
         }
     }
 }
 
 impl LocalArgs {
-    /// Finds whoever answers.
+    /// Finds whoever answers: the runtime that is named, or the agent, or the runtime that the last agent used, or the
+    /// one that the environment names.
     pub(crate) async fn reach(&self) -> Result<Local, Unreachable> {
-        if let Some(endpoint) = &self.runtime_endpoint {
-            return Ok(Local::Runtime(LoneRuntime { client: greet(endpoint).await?, _embedded: None }));
-        }
         let folder = self.place.path()?;
+        if let Some(endpoint) = &self.runtime_endpoint {
+            // Whoever names the runtime need not be able to read the folder.
+            return lone(endpoint, LastAgent::read(&folder).ok().flatten().as_ref()).await;
+        }
+        let last = LastAgent::read(&folder)?;
         let lock = loop {
             if let Some(agent) = self.agent().await? {
                 return Ok(Local::Agent(agent));
             }
             // What the embedded runtime makes first.
-            if !folder.join("sandboxes").exists() {
-                return Err(Unreachable::Nobody(folder));
+            if last.is_none() && !folder.join("sandboxes").exists() {
+                return match endpoint_of_environment().map_err(Unreachable::Environment)? {
+                    Some(endpoint) => lone(&endpoint, None).await,
+                    None => Err(Unreachable::Nobody(folder)),
+                };
             }
             // Somebody who has the folder is an agent on its way, or a command that is soon done.
             match self.place.try_take()? {
@@ -101,11 +118,17 @@ impl LocalArgs {
                 None => tokio::time::sleep(LOOK).await,
             }
         };
+        // Until this process ends: no agent comes between, and an embedded runtime is not gone before.
+        std::mem::forget(lock);
+        if let Some(last) = &last
+            && let Some(endpoint) = last.endpoint(&folder)?
+        {
+            return lone(&endpoint, Some(last)).await;
+        }
         let embedded = Embedded::start(&self.place, None).await?;
         let client = greet(&embedded.endpoint).await?;
-        // Until this process ends: the runtime inside it is not gone before.
-        std::mem::forget(lock);
-        Ok(Local::Runtime(LoneRuntime { client, _embedded: Some(embedded) }))
+        let node_name = last.map(|last| last.node_name);
+        Ok(Local::Runtime(LoneRuntime { client, node_name, _embedded: Some(embedded) }))
     }
 
     /// The agent, if one runs.
@@ -113,10 +136,24 @@ impl LocalArgs {
         Ok(AgentClient::connect(&self.place.agent_socket()?).await?)
     }
 
-    /// Removes the folder of a pod that was ended without an agent.
+    /// What the last agent of the folder was told.
+    pub(crate) fn last_agent(&self) -> Result<Option<LastAgent>, Unreachable> {
+        Ok(LastAgent::read(&self.place.path()?)?)
+    }
+
+    /// Removes what a pod of ours leaves behind that was ended without an agent.
     pub(crate) fn forget(&self, uid: &str) {
-        let Ok(folder) = self.place.path() else { return };
-        if let Err(error) = Volumes::new(DataDirectory::new(folder)).teardown(uid) {
+        let (Ok(folder), Ok(Some(last))) = (self.place.path(), self.last_agent()) else { return };
+        if !self.made(uid) {
+            return;
+        }
+        let opened = last.groups.map(|groups| PodGroups::open(&groups.settings())).transpose();
+        let removed = opened.map_err(|error| error.to_string()).and_then(|groups| {
+            let volumes = Volumes::new(DataDirectory::new(folder));
+            let leavings = Leavings { groups: groups.as_ref(), logs: &last.pod_logs, volumes: &volumes };
+            leavings.remove(&uid.into()).map_err(|error| error.to_string())
+        });
+        if let Err(error) = removed {
             anstream::eprintln!(
                 "what is left of pod {uid} cannot be removed: {error}; the next agent tries again"
             );
@@ -127,6 +164,11 @@ impl LocalArgs {
     pub(crate) fn made(&self, uid: &str) -> bool {
         self.place.path().is_ok_and(|folder| folder.join("pods").join(uid).exists())
     }
+}
+
+async fn lone(endpoint: &Endpoint, last: Option<&LastAgent>) -> Result<Local, Unreachable> {
+    let node_name = last.map(|last| last.node_name.clone());
+    Ok(Local::Runtime(LoneRuntime { client: greet(endpoint).await?, node_name, _embedded: None }))
 }
 
 async fn greet(endpoint: &Endpoint) -> Result<RuntimeClient, Unreachable> {

@@ -8,6 +8,7 @@ use rubelet_runtime::embedded::{Error, Options, serve};
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
+use super::crew::last_words;
 use crate::place::Place;
 
 /// How often to look whether the runtime listens.
@@ -53,6 +54,15 @@ impl Embedded {
                 Ok(Ok(())) | Err(_) => EmbeddedError::Ended,
             }),
             () = listens => Ok(Self { endpoint, task }),
+        }
+    }
+
+    /// Waits for it to end, which it should not; gives what it says about it.
+    pub(super) async fn ended(&mut self) -> Option<String> {
+        match (&mut self.task).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => last_words(error),
         }
     }
 }

@@ -5,9 +5,12 @@ use rubelet_cri::{RuntimeClient, v1};
 
 use super::GroupConfig;
 
-/// The control groups of pods, where they can be had. Where not, that is said once, and pods are where the runtime puts
+/// The control groups of pods, and how they are made, where they can be had. Where not, that is said once, and pods are where the runtime puts
 /// them.
-pub(super) async fn open(config: &GroupConfig, client: &RuntimeClient) -> Option<PodGroups> {
+pub(super) async fn open(
+    config: &GroupConfig,
+    client: &RuntimeClient,
+) -> Option<(PodGroups, CgroupSettings)> {
     if !config.are_made {
         return None;
     }
@@ -25,7 +28,7 @@ pub(super) async fn open(config: &GroupConfig, client: &RuntimeClient) -> Option
         pids_limit: config.pids_limit,
     };
     match PodGroups::open(&settings) {
-        Ok(groups) => Some(groups),
+        Ok(groups) => Some((groups, settings)),
         Err(error) => {
             anstream::eprintln!(
                 "pods have no control groups of their own, and a pod with limits as a whole does not start: {error}"

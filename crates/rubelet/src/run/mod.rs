@@ -1,17 +1,20 @@
 //! `rubelet run`: an agent, its sources, a runtime, and the servers that tell about them.
 
 mod config;
+mod crew;
 mod embedded;
 mod groups;
 mod node;
 mod once;
 mod report;
 mod rest;
+mod sources;
 mod table;
 mod wire;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use rubelet_agent::settings::PullRate;
@@ -19,7 +22,7 @@ use rubelet_cri::Endpoint;
 
 use crate::place::Place;
 
-pub(crate) use config::{FileConfig, GroupConfig, NodeConfig};
+pub(crate) use config::{FileConfig, GroupConfig, NodeConfig, Upkeep};
 pub(crate) use embedded::{Embedded, EmbeddedError};
 pub(crate) use node::name as node_name;
 pub(crate) use table::Screen;
@@ -39,6 +42,7 @@ pub(crate) struct Plan {
     pub(crate) pod_logs: PathBuf,
     pub(crate) node_name: Option<String>,
     pub(crate) node: NodeConfig,
+    pub(crate) upkeep: Upkeep,
     /// Beside those that every node has.
     pub(crate) node_labels: Vec<(String, String)>,
     /// Nowhere, if none is given.
@@ -58,4 +62,16 @@ pub(crate) struct Plan {
     pub(crate) once: bool,
     /// Where to show a table; if nowhere, lines are printed.
     pub(crate) screen: Option<Screen>,
+}
+
+/// An address, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listen(pub(crate) Option<SocketAddr>);
+
+impl FromStr for Listen {
+    type Err = std::net::AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "off" { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
+    }
 }

@@ -4,16 +4,17 @@ use std::path::Path;
 
 use rubelet_agent::board::{PodView, Stage};
 use rubelet_agent::runtime::{ImageStore, Runtime};
-use rubelet_agent::sync_loop::{Agent, AgentHandle, PodSelector};
+use rubelet_agent::sync_loop::{Agent, AgentHandle, PodSelector, Readiness};
 
-use super::wire::{Ended, RunError, told};
+use super::wire::{Ended, RunError};
 use crate::logs::Follower;
 
-/// Runs all pods to their end.
+/// Runs all pods to their end, or until it should end before that.
 pub(super) async fn run<R: Runtime + ImageStore>(
     agent: Agent<R>,
     handle: &AgentHandle,
     pod_logs: &Path,
+    until: impl Future<Output = ()>,
 ) -> Result<Ended, RunError> {
     let mut logs = Follower::new(pod_logs.to_owned()).map_err(RunError::LogThread)?;
     let finished = async {
@@ -21,7 +22,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
         let mut changes = handle.board().changes();
         let mut outlook = handle.outlook();
         // The sender lives in the agent, which runs beside this.
-        let _ = ready.wait_for(|ready| *ready).await;
+        let _ = ready.wait_for(Readiness::is_ready).await;
         loop {
             let all = handle.board().all();
             logs.follow(all.iter().map(|view| &*view.pod));
@@ -49,7 +50,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     };
     Ok(tokio::select! {
         biased;
-        () = agent.run(told()) => Ended::Told,
+        () = agent.run(until) => Ended::Told,
         ended = finished => ended,
     })
 }

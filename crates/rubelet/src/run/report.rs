@@ -13,7 +13,7 @@ use rubelet_agent::source::SourceId;
 use rubelet_agent::sync_loop::{Agent, AgentHandle};
 
 use super::table;
-use super::wire::{Ended, told};
+use super::wire::Ended;
 use super::{Plan, Screen};
 use crate::summary::{Mood, Summary, short_time};
 
@@ -50,11 +50,12 @@ pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
     );
 }
 
-/// Runs the agent and shows how it goes, until told to end.
+/// Runs the agent and shows how it goes, until it should end.
 pub(super) async fn run<R: Runtime + ImageStore>(
     agent: Agent<R>,
     handle: &AgentHandle,
     screen: Option<&Screen>,
+    until: impl Future<Output = ()>,
 ) -> Ended {
     let showing = async {
         match screen {
@@ -66,7 +67,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     };
     tokio::select! {
         biased;
-        () = agent.run(told()) => {}
+        () = agent.run(until) => {}
         () = showing => {}
     }
     if let Some(screen) = screen {

@@ -1,7 +1,7 @@
 //! Builds everything that `rubelet run` consists of, and connects it. Nothing else does.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use pleg::cri::CriObserver;
@@ -9,37 +9,33 @@ use pleg::record::{RecordError, Recorder};
 use pleg::{Pleg, clock::wall_clock};
 use prometheus_client::registry::Registry;
 use rubelet_agent::admission::RuntimeFeatures;
-use rubelet_agent::gc::{ImageCollector, ImagePolicy, LogPolicy, LogRotation};
+use rubelet_agent::gc::{ImageCollector, LogRotation};
 use rubelet_agent::pod::{Growth, HostDns, NodeDns};
 use rubelet_agent::runtime::CriRuntime;
 use rubelet_agent::settings::Settings;
-use rubelet_agent::source::{Feed, FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId};
+use rubelet_agent::source::{Feed, Inbox};
 use rubelet_agent::sync_loop::{Agent, AgentParts};
 use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
+use super::crew::{Crew, Lost};
 use super::embedded::{Embedded, EmbeddedError};
+use super::sources::{AnySource, SourcesError, sources};
 use super::{Plan, groups, node, once, report, rest};
 use crate::http::{About, Server, ServerError, State};
+use crate::last_agent::{Groups, LastAgent, LastAgentError};
 use crate::place::PlaceError;
 use crate::watch::{standstill, told_to_end};
 
 /// Why there is nothing to run, or nothing to run it with.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
-    #[error(
-        "nothing to run: give the path of a manifest or of a folder of them, or a URL with --manifest-url"
-    )]
-    NothingToRun,
-    #[error("{}: {source}; give the path of a manifest, or of a folder of them", path.display())]
-    NoManifest { path: PathBuf, source: std::io::Error },
+    #[error("{0}")]
+    Sources(#[from] SourcesError),
     #[error(
         "containers need root: run this as root, or name a runtime that you may talk to with --runtime-endpoint"
     )]
     NotRoot,
-    #[error("{0}")]
-    BadUrl(#[from] HttpSourceError),
     #[error("{0}")]
     Place(#[from] PlaceError),
     #[error("{0}")]
@@ -52,6 +48,10 @@ pub(crate) enum RunError {
     Record(#[from] RecordError),
     #[error("cannot start a thread for the logs of pods: {0}")]
     LogThread(std::io::Error),
+    #[error("{0}")]
+    LastAgent(#[from] LastAgentError),
+    #[error("{0}")]
+    Lost(#[from] Lost),
 }
 
 /// How a run ended.
@@ -73,7 +73,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let _taken = plan.place.take().await?;
     let node_name = plan.node_name.clone().unwrap_or_else(node::name);
     let sources = sources(&plan, &node_name)?;
-    let runtime = Connected::to(&plan).await?;
+    let mut runtime = Connected::to(&plan).await?;
 
     let mut registry = Registry::default();
     let pleg_metrics = pleg::Metrics::default();
@@ -94,6 +94,14 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         pod_logs: plan.pod_logs.clone(),
         node_name: node_name.clone(),
     };
+    let groups = groups::open(&plan.node.groups, &runtime.client()).await;
+    let told = LastAgent {
+        runtime_endpoint: plan.runtime_endpoint.as_ref().map(ToString::to_string),
+        pod_logs: plan.pod_logs.clone(),
+        node_name: node_name.clone(),
+        groups: groups.as_ref().map(|(_, settings)| Groups::of(settings)),
+    };
+    told.write(&plan.place.path().map_err(|source| unusable(&plan, source))?)?;
     let settings = settings(&plan, node_name, &runtime);
     let data = settings.data.clone();
     let inbox = Inbox::default();
@@ -106,34 +114,37 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         settings,
         updates,
         metrics: agent_metrics,
-        groups: groups::open(&plan.node.groups, &runtime.client()).await,
+        groups: groups.map(|(groups, _)| groups),
     });
     let server = serve(&plan, State::new(handle.clone(), pleg.handle(), registry, about))?;
 
-    let mut tasks = JoinSet::new();
+    let mut crew = Crew::default();
     let collecting = Arc::new(CriRuntime::new(runtime.client()));
     let (cache, clock) = (pleg.handle().cache(), pleg.handle().clock().clone());
-    let rotation = LogRotation::new(
-        collecting.clone(),
-        cache.clone(),
-        data,
-        plan.pod_logs.clone(),
-        LogPolicy::default(),
-    );
-    tasks.spawn(rotation.run());
-    tasks.spawn(ImageCollector::new(collecting, cache, clock, ImagePolicy::default()).run());
-    tasks
-        .spawn(feed.run(|| jiff::Timestamp::from_nanosecond(i128::from(wall_clock().0)).unwrap_or_default()));
+    let (images, logs) = (plan.upkeep.images, plan.upkeep.logs);
+    let rotation = LogRotation::new(collecting.clone(), cache.clone(), data, plan.pod_logs.clone(), logs);
+    crew.spawn("the rotation of logs", rotation.run());
+    crew.spawn("the removal of unused images", ImageCollector::new(collecting, cache, clock, images).run());
+    let feed = feed.run(|| jiff::Timestamp::from_nanosecond(i128::from(wall_clock().0)).unwrap_or_default());
+    crew.spawn("what carries pods from their sources to the agent", feed);
     for source in sources {
-        source.spawn(&mut tasks, &inbox);
+        source.spawn(&mut crew, &inbox);
     }
     pleg.start();
     report::introduce(&plan, &runtime.name, server.address());
+    let mut lost = None;
+    let until = async {
+        tokio::select! {
+            () = told_to_end() => {}
+            one = crew.lost() => lost = Some(one),
+            one = runtime.lost() => lost = Some(one),
+        }
+    };
     let running = async {
         if plan.once {
-            once::run(agent, &handle, &plan.pod_logs).await
+            once::run(agent, &handle, &plan.pod_logs, until).await
         } else {
-            Ok(report::run(agent, &handle, plan.screen.as_ref()).await)
+            Ok(report::run(agent, &handle, plan.screen.as_ref(), until).await)
         }
     };
     let stood_still = watch::Sender::default();
@@ -145,6 +156,9 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     };
     if let Some(recorder) = pleg.record(None) {
         recorder.finish()?;
+    }
+    if let Some(lost) = lost {
+        return Err(lost.into());
     }
     if ended == Ended::Told {
         report::say_goodbye(&plan, &handle);
@@ -159,7 +173,7 @@ struct Connected {
     name: String,
     metrics: Metrics,
     features: RuntimeFeatures,
-    _embedded: Option<Embedded>,
+    embedded: Option<Embedded>,
 }
 
 impl Connected {
@@ -182,8 +196,16 @@ impl Connected {
             name: version.runtime_name,
             features: RuntimeFeatures::read(&status),
             metrics,
-            _embedded: embedded,
+            embedded,
         })
+    }
+
+    /// Waits for the embedded runtime to be lost. Another one is not ours, and comes back.
+    async fn lost(&mut self) -> Lost {
+        match &mut self.embedded {
+            Some(embedded) => Lost::of("the embedded runtime", embedded.ended().await),
+            None => std::future::pending().await,
+        }
     }
 
     /// A client with a connection of its own.
@@ -230,73 +252,12 @@ fn dns(plan: &Plan) -> NodeDns {
     }
 }
 
+fn unusable(plan: &Plan, source: std::io::Error) -> PlaceError {
+    PlaceError::Unusable { path: plan.place.given().to_owned(), source }
+}
+
 fn serve(plan: &Plan, state: State) -> Result<Server, RunError> {
-    let socket = plan
-        .place
-        .agent_socket()
-        .map_err(|source| PlaceError::Unusable { path: plan.place.given().to_owned(), source })?;
+    let socket = plan.place.agent_socket().map_err(|source| unusable(plan, source))?;
     let listen: Option<SocketAddr> = plan.listen;
     Ok(Server::start(listen, &socket, state)?)
-}
-
-/// Where pods come from.
-enum AnySource {
-    File(FileSource),
-    Http(HttpSource),
-}
-
-impl AnySource {
-    fn id(&self) -> SourceId {
-        match self {
-            Self::File(source) => source.id(),
-            Self::Http(source) => source.id(),
-        }
-    }
-
-    fn spawn(self, tasks: &mut JoinSet<()>, inbox: &Inbox) {
-        let sets = inbox.sender(self.id());
-        match self {
-            Self::File(source) => tasks.spawn(source.run(sets)),
-            Self::Http(source) => tasks.spawn(source.run(sets)),
-        };
-    }
-}
-
-fn sources(plan: &Plan, node_name: &str) -> Result<Vec<AnySource>, RunError> {
-    if plan.paths.is_empty() && plan.urls.is_empty() {
-        return Err(RunError::NothingToRun);
-    }
-    let kept = plan.place.path().map(|path| path.join("manifests")).ok();
-    let file = |path: &PathBuf| {
-        // The real path: it is part of the pods' identity.
-        let path =
-            path.canonicalize().map_err(|source| RunError::NoManifest { path: path.clone(), source })?;
-        let mut source = FileSource::new(path, node_name);
-        if let Some(poll) = plan.file_poll {
-            source = source.poll_period(poll);
-        }
-        Ok(AnySource::File(match &kept {
-            Some(kept) => source.keep_last_good(kept),
-            None => source,
-        }))
-    };
-    let url = |url: &String| {
-        let mut source = HttpSource::new(url, node_name)?;
-        if let Some(header_file) = &plan.url_header_file {
-            source = source.header_file(header_file);
-        }
-        if let Some(poll) = plan.url_poll {
-            source = source.poll_period(poll);
-        }
-        Ok(AnySource::Http(match &kept {
-            Some(kept) => source.keep_last_good(kept),
-            None => source,
-        }))
-    };
-    plan.paths.iter().map(file).chain(plan.urls.iter().map(url)).collect()
-}
-
-/// Ready when somebody wants us to end.
-pub(super) async fn told() {
-    told_to_end().await;
 }

@@ -44,7 +44,7 @@ fn lives_on(mut containerd: Containerd) {
         RuntimeClient::new(endpoint.parse().expect("an endpoint"), Options::default(), Metrics::default());
     tokio.block_on(foreign_pod(&client));
 
-    let Some(node) = Node::start_on(endpoint) else { return };
+    let Some(mut node) = Node::start_on(endpoint) else { return };
     node.write("web.yaml", &pod(&node, "web", 1));
     let running = node.until_phase("web", "Running");
     assert!(running["status"]["podIP"].as_str().is_some_and(|ip| !ip.is_empty()), "{running:#?}");
@@ -57,6 +57,24 @@ fn lives_on(mut containerd: Containerd) {
     node.until_phase("db", "Running");
     let web = node.until_phase("web", "Running");
     assert_eq!((restarts(&web), node.sleepers(1)), (1, vec![pid]), "what ran went on");
+
+    // Without an agent, commands find the runtime that it used.
+    node.end_agent("-INT");
+    assert!(node.said().contains("2 pods go on"), "{}", node.said());
+    let (code, out, err) = text(&node.ask(&["ps"]));
+    assert!(code == Some(0) && out.contains("web-n") && out.contains("foreign"), "{out}{err}");
+    let (code, out, err) = text(&node.ask(&["exec", "web", "--", "echo", "inside"]));
+    assert_eq!((code, out.as_str()), (Some(0), "inside\n"), "{err}");
+    let (code, out, err) = text(&node.ask(&["stop", "--all", "--grace-period", "0"]));
+    assert_eq!((code, out.lines().count()), (Some(0), 2), "{out}{err}");
+    assert!(node.sleepers(1).is_empty() && node.sleepers(2).is_empty());
+    node.assert_clean();
+    assert_eq!(node.pod_groups(), Vec::<std::path::PathBuf>::new());
+    node.start_agent();
+    for (name, container) in [("web", 1), ("db", 2)] {
+        node.until_phase(name, "Running");
+        node.sleeper(container);
+    }
 
     for name in ["web", "db"] {
         node.remove(&format!("{name}.yaml"));

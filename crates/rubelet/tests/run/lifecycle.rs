@@ -1,6 +1,7 @@
 //! Pods come, change and go with their manifests, and survive what happens to them.
 
-use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
 
 use crate::node::{NODE, Node, copy_files, restarts, signal_to, text};
 
@@ -92,6 +93,12 @@ fn pods_are_looked_at_and_ended_with_and_without_an_agent() {
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "hello\n", "oops\n"));
     let (code, out, _) = text(&node.ask(&["exec", &name, "--", "sh", "-c", "echo inside; exit 7"]));
     assert_eq!((code, out.as_str()), (Some(7), "inside\n"));
+    let (code, _, err) = text(&node.ask(&["exec", &name, "-c", "d", "--", "true"]));
+    assert!(code == Some(2) && err.contains("the pod has no container d; it has c"), "{err}");
+    for command in ["logs", "describe", "stop"] {
+        let (code, _, err) = text(&node.ask(&[command, &name, "-n", "other"]));
+        assert!(code == Some(2) && err.contains("there is no pod web-n"), "{command}: {err}");
+    }
     for name in [name.as_str(), "web"] {
         let (code, out, err) = text(&node.ask(&["describe", name]));
         assert!(code == Some(0) && out.contains("Container started"), "{name}: {out}{err}");
@@ -109,8 +116,10 @@ fn pods_are_looked_at_and_ended_with_and_without_an_agent() {
     let (code, _, err) = text(&node.ask(&["stop", "--all", "--grace-period", "0"]));
     assert_eq!(code, Some(0), "{err}");
     assert!(node.sleepers(2).is_empty());
-    let (_, out, err) = text(&node.ask(&["ps"]));
+    let (_, out, err) = text(&node.ask(&["ps", "-A"]));
     assert_eq!((out.as_str(), err.trim_end()), ("", "no pods"));
+    node.assert_clean();
+    assert_eq!(node.pod_groups(), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -131,8 +140,10 @@ fn every_example_runs() {
 
 /// Asks the agent over its socket; gives the first line and the body.
 fn get(node: &Node, path: &str) -> (String, String) {
-    let mut stream =
-        std::os::unix::net::UnixStream::connect(node.path("data/agent.sock")).expect("it listens");
+    ask(std::os::unix::net::UnixStream::connect(node.path("data/agent.sock")).expect("it listens"), path)
+}
+
+fn ask(mut stream: impl std::io::Read + std::io::Write, path: &str) -> (String, String) {
     write!(stream, "GET {path} HTTP/1.1\r\nhost: agent\r\nconnection: close\r\n\r\n").expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
@@ -157,4 +168,23 @@ fn health_metrics_and_pods_can_be_asked_for() {
     let (_, pods) = get(&node, "/pods");
     assert!(pods.contains("\"kind\":\"PodList\"") && pods.contains("\"phase\":\"Running\""), "{pods}");
     assert!(get(&node, "/debug/pleg").1.contains("\"healthy\":true"));
+}
+
+/// Over TCP, where everybody may ask: what only the owner of the folder may ask is not there.
+#[test]
+fn everybody_may_look_over_tcp_and_nobody_may_change_anything() {
+    let Some(mut node) = Node::new() else { return };
+    node.listen_on("127.0.0.1:0");
+    node.start_agent();
+    let said = node.said();
+    let address =
+        said.split_once("http://").and_then(|(_, rest)| rest.split_once("/pods")).expect("an address").0;
+    let get = |path: &str| ask(TcpStream::connect(address).expect("it listens"), path);
+    node.until("readiness", || get("/readyz").1 == "ok");
+    for path in ["/livez", "/healthz", "/metrics", "/pods", "/debug/pleg"] {
+        assert_eq!(get(path).0, "HTTP/1.1 200 OK", "{path}");
+    }
+    for path in ["/about", "/views", "/report", "/stop"] {
+        assert_eq!(get(path).0, "HTTP/1.1 404 Not Found", "{path}");
+    }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Node {
     number: u32,
     /// The embedded runtime, if none is given.
     endpoint: Option<String>,
+    /// Where its agents answer HTTP.
+    listen: &'static str,
 }
 
 impl Node {
@@ -36,7 +38,7 @@ impl Node {
         let dir = tempfile::Builder::new().prefix("rbr").tempdir().expect("a folder");
         fs::create_dir(dir.path().join("pods")).expect("a folder");
         let number = std::process::id() * 100 + NODES.fetch_add(1, Ordering::Relaxed);
-        let node = Self { dir, agent: None, number, endpoint: None };
+        let node = Self { dir, agent: None, number, endpoint: None, listen: "off" };
         node.configure("");
         Some(node)
     }
@@ -59,6 +61,11 @@ impl Node {
     /// Its agents use this runtime from now on.
     pub(crate) fn on(&mut self, endpoint: Option<String>) {
         self.endpoint = endpoint;
+    }
+
+    /// Its agents answer HTTP there from now on.
+    pub(crate) fn listen_on(&mut self, address: &'static str) {
+        self.listen = address;
     }
 
     /// What the agent is configured with, from when it starts next: beside a control group of its own, this.
@@ -92,7 +99,7 @@ impl Node {
         let mut run = self.command("run");
         run.arg(self.path("pods")).arg("--pod-logs-dir").arg(self.path("logs")).args([
             "--listen",
-            "off",
+            self.listen,
             "--node-name",
             NODE,
         ]);
@@ -246,6 +253,24 @@ impl Node {
     pub(crate) fn end_pods(&self) {
         let (code, out, err) = text(&self.ask(&["stop", "--all", "--grace-period", "0"]));
         assert_eq!(code, Some(0), "{out}{err}");
+    }
+
+    /// The control groups of its pods, in every hierarchy.
+    pub(crate) fn pod_groups(&self) -> Vec<PathBuf> {
+        fn find(folder: &Path, found: &mut Vec<PathBuf>) {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    let is_pods = entry.file_name().to_string_lossy().starts_with("pod");
+                    if is_pods { found.push(entry.path()) } else { find(&entry.path(), found) }
+                }
+            }
+        }
+        let mut found = Vec::new();
+        let hierarchies = fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+        for hierarchy in hierarchies.map(|entry| entry.path()).chain(["/sys/fs/cgroup".into()]) {
+            find(&hierarchy.join(self.cgroup_root().trim_start_matches('/')), &mut found);
+        }
+        found
     }
 
     /// Nothing is left of any pod.

@@ -11,12 +11,11 @@ use rubelet_model::{
 use tokio::task::spawn_blocking;
 
 use super::{Tools, Work};
-use crate::cgroup::GroupError;
+use crate::leavings::{Leavings, LeavingsError};
 use crate::pod::config::log_directory;
 use crate::pod::files;
 use crate::pod::spec;
 use crate::runtime::{CallError, ImageStore, Runtime};
-use crate::volumes::VolumeError;
 
 /// What may be removed of a pod that goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,30 +104,23 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         for sandbox in &self.status.sandboxes {
             self.remove_sandbox(&sandbox.id).await?;
         }
-        release(self.tools, &spec::uid(self.pod)).await?;
-        let (logs, uid) = (self.tools.settings.logs.clone(), spec::uid(self.pod));
-        spawn_blocking(move || files::remove_logs_of_pod(&logs, uid.as_str())).await??;
         let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
-        spawn_blocking(move || tools.volumes.teardown(uid.as_str())).await??;
-        Ok(())
+        Ok(spawn_blocking(move || leavings(&tools).remove(&uid)).await??)
     }
 }
 
-/// Gives back what a pod used of which nothing runs any more: its volumes, and then its control group, which memory is
-/// charged to as long as they are there. What tells of the pod stays.
+fn leavings<R>(tools: &Tools<R>) -> Leavings<'_> {
+    let Tools { groups, settings, volumes, .. } = tools;
+    Leavings { groups: groups.as_ref(), logs: &settings.logs, volumes }
+}
+
+/// Gives back what a pod used of which nothing runs any more. What tells of the pod stays.
 pub(crate) async fn release<R>(tools: &Arc<Tools<R>>, uid: &PodUid) -> Result<(), CleanupError>
 where
     R: Runtime + ImageStore,
 {
     let (tools, uid) = (tools.clone(), uid.clone());
-    spawn_blocking(move || {
-        tools.volumes.release(uid.as_str())?;
-        match &tools.groups {
-            Some(groups) => Ok(groups.forget(&uid)?),
-            None => Ok(()),
-        }
-    })
-    .await?
+    Ok(spawn_blocking(move || leavings(&tools).release(&uid)).await??)
 }
 
 /// Why something could not be removed.
@@ -136,12 +128,10 @@ where
 pub(crate) enum CleanupError {
     #[error(transparent)]
     Call(#[from] CallError),
-    #[error("its {0}")]
-    Group(#[from] GroupError),
+    #[error(transparent)]
+    Leavings(#[from] LeavingsError),
     #[error("its logs: {0}")]
     Logs(#[from] std::io::Error),
-    #[error("its folder: {0}")]
-    Folder(#[from] VolumeError),
     #[error("the work on the disk failed: {0}")]
     Lost(#[from] tokio::task::JoinError),
 }

@@ -73,7 +73,7 @@ impl Routes {
         let mut waiting: Vec<(u64, PodUid)> = self
             .records
             .iter()
-            .filter(|(_, record)| record.growth.is_some() && record.is_wanted && !record.is_leaving)
+            .filter(|(uid, record)| record.growth.is_some() && self.is_wanted(uid))
             .map(|(uid, record)| (record.number, uid.clone()))
             .collect();
         waiting.sort();

@@ -24,11 +24,9 @@ impl Routes {
         self.over = pods;
     }
 
-    /// A pod that was refused begins anew, as if it had just come.
+    /// A pod that was refused or stopped begins anew, as if it had just come.
     pub(super) fn ask_again(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
         let Some(record) = self.records.get_mut(uid) else { return };
-        let Some(source) = record.source.clone() else { return };
-        record.again = Some((record.pod.clone(), source));
         record.is_leaving = true;
         let mail = Mail::end(End { grace: None, forget: true });
         commands.push(Command::Post { uid: uid.clone(), mail });
@@ -48,11 +46,13 @@ impl Routes {
     }
 
     /// The pod that takes room for a record, if any does.
-    fn in_the_room<'a>(&self, uid: &PodUid, record: &'a Record) -> Option<&'a Pod> {
-        if let Some((again, _)) = &record.again {
-            return Some(again);
+    fn in_the_room<'a>(&'a self, uid: &PodUid, record: &'a Record) -> Option<&'a Pod> {
+        let want = self.wants.of(uid)?;
+        if record.is_leaving {
+            // It comes back.
+            return Some(&want.pod);
         }
-        let is_in = record.is_wanted && record.refusal.is_none() && !self.over.contains(uid);
+        let is_in = record.refusal.is_none() && !self.over.contains(uid);
         is_in.then_some(&*record.pod)
     }
 
@@ -61,7 +61,7 @@ impl Routes {
         let mut refused: Vec<(u64, PodUid)> = self
             .records
             .iter()
-            .filter(|(_, record)| record.refusal.is_some() && record.is_wanted && !record.is_leaving)
+            .filter(|(uid, record)| record.refusal.is_some() && self.is_wanted(uid))
             .map(|(uid, record)| (record.number, uid.clone()))
             .collect();
         refused.sort();
@@ -82,8 +82,8 @@ impl Routes {
 
     /// How far the pods of the sources have come.
     pub(in crate::sync_loop) fn outlook(&self) -> Outlook {
-        let wanted = self.records.values().filter(|record| record.is_wanted);
-        let waits = |record: &&Record| {
+        let wanted = self.records.iter().filter(|(uid, _)| self.wants.of(uid).is_some());
+        let waits = |(_, record): &(&PodUid, &Record)| {
             record.refusal.is_some() && admission::admit(&record.pod, &[], &self.node).is_ok()
         };
         Outlook { wanted: wanted.clone().count(), waiting_for_room: wanted.filter(waits).count() }

@@ -27,13 +27,16 @@ fn delta(source: SourceId, operation: Operation, pods: &[Arc<Pod>]) -> SourceUpd
     SourceUpdate::Pods(Delta { source, operation, pods: pods.to_vec() })
 }
 
-/// Commands in words: `spawn 1`, `start 1`, `end 1`, `forget 1`, `wish 1`, `look 1`.
+/// Commands in words: `spawn 1`, `spawn 2 behind file /pods`, `start 1`, `end 1`, `forget 1`, `wish 1`, `look 1`.
 fn told(commands: &[Command]) -> Vec<String> {
     commands
         .iter()
         .map(|command| match command {
             Command::Spawn { pod, refusal: Some(refusal), .. } => {
                 format!("refuse {} {}", pod_ref(pod).uid, refusal.reason())
+            }
+            Command::Spawn { pod, behind: Some(source), .. } => {
+                format!("spawn {} behind {source}", pod_ref(pod).uid)
             }
             Command::Spawn { pod, after, .. } if after.is_zero() => format!("spawn {}", pod_ref(pod).uid),
             Command::Spawn { pod, .. } => format!("respawn {}", pod_ref(pod).uid),
@@ -96,6 +99,78 @@ fn the_same_pod_may_come_back_while_it_goes() {
     assert!(routes.ended(&"1".into(), false).is_empty(), "and go again before it came");
 }
 
+/// Two sources that were heard, the first of which has pod 1.
+fn two_sources() -> Routes {
+    let mut routes = Routes::new([file(), url()], Node::named("n"));
+    routes.source(delta(url(), Operation::Add, &[]));
+    routes.source(delta(file(), Operation::Add, &[pod("1", "web")]));
+    routes
+}
+
+#[test]
+fn a_pod_moves_from_one_source_to_another_in_any_order() {
+    let one = || [pod("1", "web")];
+    let mut routes = two_sources();
+    assert_eq!(told(&routes.source(delta(url(), Operation::Add, &one()))), ["wish 1"]);
+    assert!(routes.source(delta(file(), Operation::Update, &one())).is_empty(), "it no longer has a say");
+    assert!(routes.source(delta(file(), Operation::Remove, &one())).is_empty(), "it is another's now");
+    assert!(routes.is_wanted(&"1".into()));
+    assert_eq!(told(&routes.source(delta(url(), Operation::Remove, &one()))), ["end 1"]);
+
+    let mut routes = two_sources();
+    assert_eq!(told(&routes.source(delta(file(), Operation::Remove, &one()))), ["end 1"]);
+    assert!(routes.source(delta(url(), Operation::Add, &one())).is_empty());
+    assert_eq!(told(&routes.ended(&"1".into(), false)), ["spawn 1", "start 1"]);
+}
+
+#[test]
+fn a_pod_of_two_sources_stays_until_both_have_let_go() {
+    let one = || [pod("1", "web")];
+    let mut routes = two_sources();
+    routes.source(delta(url(), Operation::Add, &one()));
+    assert_eq!(
+        told(&routes.source(delta(url(), Operation::Remove, &one()))),
+        ["wish 1"],
+        "as the first wants"
+    );
+    let update = SourceUpdate::Objects { source: file(), objects: Arc::default() };
+    assert_eq!(told(&routes.source(update)), ["wish 1"], "with what the first has");
+    assert_eq!(told(&routes.source(delta(file(), Operation::Remove, &one()))), ["end 1"]);
+
+    let mut routes = two_sources();
+    routes.source(delta(file(), Operation::Remove, &one()));
+    routes.source(delta(url(), Operation::Add, &one()));
+    routes.source(delta(file(), Operation::Add, &one()));
+    routes.source(delta(file(), Operation::Remove, &one()));
+    assert_eq!(told(&routes.ended(&"1".into(), false)), ["spawn 1", "start 1"], "also while it goes");
+}
+
+#[test]
+fn whoever_waits_for_a_namesake_of_another_source_is_told() {
+    let mut routes = two_sources();
+    assert_eq!(
+        told(&routes.source(delta(url(), Operation::Add, &[pod("2", "web")]))),
+        ["spawn 2 behind file /pods"]
+    );
+    assert_eq!(told(&routes.source(delta(file(), Operation::Remove, &[pod("1", "web")]))), ["end 1"]);
+    assert_eq!(told(&routes.ended(&"1".into(), false)), ["start 2"]);
+}
+
+#[test]
+fn who_was_stopped_begins_anew_when_its_manifest_changes() {
+    let mut routes = routes();
+    let (uid, one) = (PodUid::from("1"), [pod("1", "web")]);
+    routes.source(delta(file(), Operation::Add, &one));
+    routes.told_to_end(&uid, End { grace: Some(1), forget: false });
+    assert_eq!(told(&routes.ended(&uid, true)), ["respawn 1", "start 1", "stop 1"], "and stays stopped");
+    assert_eq!(told(&routes.source(delta(file(), Operation::Update, &one))), ["end 1"]);
+    assert_eq!(told(&routes.ended(&uid, false)), ["spawn 1", "start 1"]);
+    assert_eq!(told(&routes.source(delta(file(), Operation::Update, &one))), ["wish 1"], "as any other");
+
+    routes.told_to_end(&uid, End { grace: None, forget: true });
+    assert!(routes.ended(&uid, false).is_empty(), "who was told to go for good does not come back");
+}
+
 #[test]
 fn nothing_is_ended_before_every_source_was_heard() {
     let mut routes = Routes::new([file(), url()], Node::named("n"));
@@ -103,7 +178,7 @@ fn nothing_is_ended_before_every_source_was_heard() {
     routes.source(delta(file(), Operation::Add, &[pod("1", "web")]));
     assert!(routes.source(delta(file(), Operation::Remove, &[pod("1", "web")])).is_empty());
     assert!(routes.survey(found.clone()).is_empty());
-    assert!(!routes.sources_ready());
+    assert_eq!(routes.missing_sources().collect::<Vec<_>>(), [&url()]);
     assert_eq!(told(&routes.source(delta(url(), Operation::Add, &[]))), ["end 1"]);
     assert_eq!(told(&routes.survey(found.clone())), ["spawn old", "start old", "end soon old"]);
     assert!(routes.survey(found).is_empty(), "once");
@@ -146,7 +221,13 @@ fn a_lost_actor_is_made_anew_and_knows_where_it_was() {
     routes.source(delta(file(), Operation::Add, &[pod("1", "web")]));
     assert_eq!(told(&routes.ended(&"1".into(), true)), ["respawn 1", "start 1"]);
     routes.source(delta(file(), Operation::Remove, &[pod("1", "web")]));
-    assert_eq!(told(&routes.ended(&"1".into(), true)), ["respawn 1", "start 1", "end soon 1"]);
+    assert_eq!(
+        told(&routes.ended(&"1".into(), true)),
+        ["respawn 1", "start 1", "end 1"],
+        "with the grace of its own"
+    );
+    routes.survey(vec![PodRef::new("old", "default", "db")]);
+    assert_eq!(told(&routes.ended(&"old".into(), true)), ["respawn old", "start old", "end soon old"]);
     assert!(routes.ended(&"nobody".into(), true).is_empty());
 }
 

@@ -105,26 +105,37 @@ impl NodeConfig {
         let unsafe_sysctls: Result<Vec<SysctlPattern>, _> =
             patterns.iter().map(|text| text.parse()).collect();
         Ok(Self {
-            max_pods: fields.take("maxPods")?,
+            max_pods: fields.amount("maxPods")?,
             reserved,
             kept_free: kept_free(fields, ignored)?,
             unsafe_sysctls: unsafe_sysctls.map_err(|error| wrong("allowedUnsafeSysctls", &error))?,
             seccomp_default: fields.take("seccompDefault")?.unwrap_or(false),
             cpu_quota: fields.take("cpuCFSQuota")?,
-            cpu_period: fields.duration("cpuCFSQuotaPeriod")?,
+            cpu_period: cpu_period(fields)?,
             single_process_oom_kill: fields.take("singleProcessOOMKill")?.unwrap_or(false),
             groups: GroupConfig {
                 are_made: fields.take("cgroupsPerQOS")?.unwrap_or(true),
-                driver: match fields.take::<String>("cgroupDriver")?.filter(|text| !text.is_empty()) {
+                driver: match fields.amount::<String>("cgroupDriver")? {
                     Some(text) => Some(text.parse().map_err(|error| wrong("cgroupDriver", &error))?),
                     None => None,
                 },
-                root: fields.take("cgroupRoot")?,
+                root: fields.amount("cgroupRoot")?,
                 // Below zero means none.
                 pids_limit: fields.take::<i64>("podPidsLimit")?.filter(|limit| *limit > 0),
             },
         })
     }
+}
+
+fn cpu_period(fields: &mut Fields) -> Result<Option<Duration>, ConfigError> {
+    const FIELD: &str = "cpuCFSQuotaPeriod";
+    let period = fields.duration(FIELD)?;
+    // What the kernel takes.
+    let allowed = Duration::from_millis(1)..=Duration::from_secs(1);
+    if period.is_some_and(|period| !allowed.contains(&period)) {
+        return Err(wrong(FIELD, &"must be from 1ms to 1s"));
+    }
+    Ok(period)
 }
 
 fn kept_free(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<KeptFree, ConfigError> {

@@ -1,0 +1,88 @@
+//! What a pod leaves on this machine when its containers are gone: volumes, control groups, logs, its folder.
+
+use std::io;
+use std::path::Path;
+
+use rubelet_model::PodUid;
+
+use crate::cgroup::{GroupError, PodGroups};
+use crate::pod::remove_logs_of_pod;
+use crate::volumes::{VolumeError, Volumes};
+
+/// Where things of pods are that are not in the runtime.
+#[derive(Clone, Copy, Debug)]
+pub struct Leavings<'a> {
+    /// Nothing where pods have no control groups of their own.
+    pub groups: Option<&'a PodGroups>,
+    /// Where the logs of pods are.
+    pub logs: &'a Path,
+    /// Where their folders are.
+    pub volumes: &'a Volumes,
+}
+
+/// Why something could not be removed.
+#[derive(Debug, thiserror::Error)]
+pub enum LeavingsError {
+    /// A control group.
+    #[error("its {0}")]
+    Group(#[from] GroupError),
+    /// Its logs.
+    #[error("its logs: {0}")]
+    Logs(#[from] io::Error),
+    /// Its folder.
+    #[error("its folder: {0}")]
+    Folder(#[from] VolumeError),
+}
+
+impl Leavings<'_> {
+    /// Gives back what a pod used of which nothing runs any more: its volumes, and then its control group, which memory is
+    /// charged to as long as they are there. What tells of the pod stays. Blocks on the disk.
+    ///
+    /// # Errors
+    /// If something cannot be given back now.
+    pub fn release(&self, uid: &PodUid) -> Result<(), LeavingsError> {
+        self.volumes.release(uid.as_str())?;
+        match self.groups {
+            Some(groups) => Ok(groups.forget(uid)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes everything of a pod of which nothing is left in the runtime. The folder goes last: as long as it is there,
+    /// the pod is known as ours, and this can be tried again. Blocks on the disk.
+    ///
+    /// # Errors
+    /// If something cannot be removed now.
+    pub fn remove(&self, uid: &PodUid) -> Result<(), LeavingsError> {
+        self.release(uid)?;
+        remove_logs_of_pod(self.logs, uid.as_str())?;
+        Ok(self.volumes.teardown(uid.as_str())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::volumes::DataDirectory;
+
+    #[test]
+    fn the_folder_stays_as_long_as_anything_else_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["pods/1", "pods/2", "logs/ns_web_1/c", "logs/ns_web_2/c"] {
+            fs::create_dir_all(path(name)).unwrap();
+        }
+        let volumes = Volumes::new(DataDirectory::new(folder.path()));
+        // What should be a folder is a file: its logs cannot be listed.
+        fs::write(path("file"), "").unwrap();
+        let broken = Leavings { groups: None, logs: &path("file"), volumes: &volumes };
+        assert!(matches!(broken.remove(&"1".into()), Err(LeavingsError::Logs(_))));
+        assert!(path("pods/1").exists(), "it is known as ours until all is gone");
+
+        Leavings { groups: None, logs: &path("logs"), volumes: &volumes }.remove(&"1".into()).unwrap();
+        assert!(!path("pods/1").exists() && !path("logs/ns_web_1").exists());
+        assert!(path("pods/2").exists() && path("logs/ns_web_2").exists());
+    }
+}

@@ -1,0 +1,119 @@
+//! What the last agent of a folder was told: so that commands that find no agent know where its pods are.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rubelet_agent::cgroup::CgroupSettings;
+use rubelet_cri::{Endpoint, EndpointError};
+use serde::{Deserialize, Serialize};
+
+/// In the folder of the agent.
+const FILE: &str = "agent.json";
+
+/// What the last agent of a folder was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LastAgent {
+    /// The runtime that it used; nothing for the embedded one.
+    pub(crate) runtime_endpoint: Option<String>,
+    pub(crate) pod_logs: PathBuf,
+    /// What the names of pods end in.
+    pub(crate) node_name: String,
+    /// Where pods had control groups of their own.
+    pub(crate) groups: Option<Groups>,
+}
+
+/// Which control groups pods had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Groups {
+    driver: String,
+    root: String,
+}
+
+/// What the last agent was told cannot be kept or read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LastAgentError {
+    #[error("cannot write {}: {source}", path.display())]
+    Unwritable { path: PathBuf, source: io::Error },
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("{} is not understood: {source}; remove it, and name the runtime with --runtime-endpoint", path.display())]
+    NotUnderstood { path: PathBuf, source: serde_json::Error },
+    #[error("{} names no runtime: {source}", path.display())]
+    Endpoint { path: PathBuf, source: EndpointError },
+}
+
+impl LastAgent {
+    /// Keeps it in the folder of the agent, whole or not at all.
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), LastAgentError> {
+        let path = folder.join(FILE);
+        let new = path.with_extension("new");
+        let text = serde_json::to_vec_pretty(self).expect("it is plain data");
+        fs::write(&new, text)
+            .and_then(|()| fs::rename(&new, &path))
+            .map_err(|source| LastAgentError::Unwritable { path, source })
+    }
+
+    /// What is kept in that folder; nothing if no agent ever ran there.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>, LastAgentError> {
+        let path = folder.join(FILE);
+        match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map(Some)
+                .map_err(|source| LastAgentError::NotUnderstood { path, source }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(LastAgentError::Unreadable { path, source }),
+        }
+    }
+
+    /// The runtime that it used; nothing for the embedded one.
+    pub(crate) fn endpoint(&self, folder: &Path) -> Result<Option<Endpoint>, LastAgentError> {
+        let parsed = self.runtime_endpoint.as_deref().map(str::parse).transpose();
+        parsed.map_err(|source| LastAgentError::Endpoint { path: folder.join(FILE), source })
+    }
+}
+
+impl Groups {
+    pub(crate) fn of(settings: &CgroupSettings) -> Self {
+        Self { driver: settings.driver.to_string(), root: settings.root.clone() }
+    }
+
+    /// By which they can be found again.
+    pub(crate) fn settings(&self) -> CgroupSettings {
+        // What is not understood was written by a later version; removing nothing is the least harm.
+        let driver = self.driver.parse().unwrap_or(rubelet_agent::cgroup::Driver::Systemd);
+        CgroupSettings { driver, root: self.root.clone(), pids_limit: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_again_and_nonsense_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(LastAgent::read(folder.path()).unwrap(), None);
+        let settings = CgroupSettings { root: "/mine".to_owned(), ..CgroupSettings::default() };
+        let kept = LastAgent {
+            runtime_endpoint: Some("unix:///run/x.sock".to_owned()),
+            pod_logs: "/logs".into(),
+            node_name: "n".to_owned(),
+            groups: Some(Groups::of(&settings)),
+        };
+        kept.write(folder.path()).unwrap();
+        let read = LastAgent::read(folder.path()).unwrap().unwrap();
+        assert_eq!(read, kept);
+        assert_eq!(read.groups.unwrap().settings(), settings);
+        assert_eq!(kept.endpoint(folder.path()).unwrap().unwrap().path(), Path::new("/run/x.sock"));
+        let embedded = LastAgent { runtime_endpoint: None, ..kept.clone() };
+        assert!(embedded.endpoint(folder.path()).unwrap().is_none());
+        let nonsense = LastAgent { runtime_endpoint: Some("tcp://x".to_owned()), ..kept };
+        assert!(matches!(nonsense.endpoint(folder.path()), Err(LastAgentError::Endpoint { .. })));
+
+        fs::write(folder.path().join(FILE), "{").unwrap();
+        let error = LastAgent::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("agent.json is not understood") && error.contains("remove it"), "{error}");
+    }
+}

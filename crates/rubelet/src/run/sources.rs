@@ -1,0 +1,119 @@
+//! Where the pods of a run come from.
+
+use std::path::{Path, PathBuf};
+
+use rubelet_agent::source::{FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId};
+
+use super::Plan;
+use super::crew::Crew;
+
+/// Why there is nothing to run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SourcesError {
+    #[error(
+        "nothing to run: give the path of a manifest or of a folder of them, or a URL with --manifest-url"
+    )]
+    Nothing,
+    #[error("{}: {source}; give the path of a manifest, or of a folder of them", path.display())]
+    NoManifest { path: PathBuf, source: std::io::Error },
+    #[error("{0}")]
+    BadUrl(#[from] HttpSourceError),
+    #[error("--manifest-url-header-file is for a URL: give that with --manifest-url")]
+    HeadersForNobody,
+    #[error(
+        "--manifest-url-header-file is for one URL, and there are {0}: headers may be credentials, which no other server \
+         should see. Run one agent for each URL, each with its own --data-dir"
+    )]
+    HeadersForMany(usize),
+}
+
+/// One source of pods.
+pub(super) enum AnySource {
+    File(FileSource),
+    Http(HttpSource),
+}
+
+impl AnySource {
+    pub(super) fn id(&self) -> SourceId {
+        match self {
+            Self::File(source) => source.id(),
+            Self::Http(source) => source.id(),
+        }
+    }
+
+    pub(super) fn spawn(self, crew: &mut Crew, inbox: &Inbox) {
+        let id = self.id();
+        let sets = inbox.sender(id.clone());
+        let name = format!("the source of pods {id}");
+        match self {
+            Self::File(source) => crew.spawn(name, source.run(sets)),
+            Self::Http(source) => crew.spawn(name, source.run(sets)),
+        }
+    }
+}
+
+/// The sources of a run.
+pub(super) fn sources(plan: &Plan, node_name: &str) -> Result<Vec<AnySource>, SourcesError> {
+    if plan.paths.is_empty() && plan.urls.is_empty() {
+        return Err(SourcesError::Nothing);
+    }
+    if plan.url_header_file.is_some() {
+        match plan.urls.len() {
+            0 => return Err(SourcesError::HeadersForNobody),
+            1 => {}
+            many => return Err(SourcesError::HeadersForMany(many)),
+        }
+    }
+    let kept = plan.place.path().map(|path| path.join("manifests")).ok();
+    let file = |path: &PathBuf| {
+        let mut source = FileSource::new(manifest_path(path)?, node_name);
+        if let Some(poll) = plan.file_poll {
+            source = source.poll_period(poll);
+        }
+        Ok(AnySource::File(match &kept {
+            Some(kept) => source.keep_last_good(kept),
+            None => source,
+        }))
+    };
+    let url = |url: &String| {
+        let mut source = HttpSource::new(url, node_name)?;
+        if let Some(header_file) = &plan.url_header_file {
+            source = source.header_file(header_file);
+        }
+        if let Some(poll) = plan.url_poll {
+            source = source.poll_period(poll);
+        }
+        Ok(AnySource::Http(match &kept {
+            Some(kept) => source.keep_last_good(kept),
+            None => source,
+        }))
+    };
+    plan.paths.iter().map(file).chain(plan.urls.iter().map(url)).collect()
+}
+
+/// The path of manifests that are there now. Links in it stay: what they lead to is changed by changing them.
+fn manifest_path(given: &Path) -> Result<PathBuf, SourcesError> {
+    let found = given.metadata().and_then(|_| std::path::absolute(given));
+    found.map_err(|source| SourcesError::NoManifest { path: given.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_stay_and_what_is_not_there_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (release, current) = (folder.path().join("41"), folder.path().join("current"));
+        std::fs::create_dir(&release).unwrap();
+        symlink("41", &current).unwrap();
+        assert_eq!(manifest_path(&current).unwrap(), current);
+        std::fs::remove_dir(&release).unwrap();
+        for path in [current, release] {
+            let error = manifest_path(&path).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{}: No such file", path.display())), "{error}");
+        }
+    }
+}
