@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::pod::ContainerKind;
+pub use crate::probe::ProbeDelays;
 use crate::probe::ProbeMetrics;
 
 /// The buckets of work on a pod, in seconds.
@@ -152,6 +153,12 @@ fn of_source(is_static: bool) -> StaticLabel {
 }
 
 impl Metrics {
+    /// How late probes are, right now.
+    #[must_use]
+    pub fn probe_delays(&self) -> ProbeDelays {
+        self.probes.delays()
+    }
+
     /// Shows the numbers in a registry.
     pub fn register(&self, registry: &mut Registry) {
         self.probes.register(registry);

@@ -11,6 +11,7 @@ use prometheus_client::registry::Registry;
 use rubelet_model::PodRef;
 
 use super::course::{Kind, Verdict};
+use super::delays::{Delays, ProbeDelays, Waits};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabels {
@@ -45,6 +46,7 @@ pub(crate) struct ProbeMetrics {
     lateness: Family<KindLabel, Histogram, fn() -> Histogram>,
     waiting: Gauge,
     running: Gauge,
+    delays: Delays,
 }
 
 fn duration_buckets() -> Histogram {
@@ -63,6 +65,7 @@ impl Default for ProbeMetrics {
             lateness: Family::new_with_constructor(lateness_buckets),
             waiting: Gauge::default(),
             running: Gauge::default(),
+            delays: Delays::default(),
         }
     }
 }
@@ -95,6 +98,7 @@ impl ProbeMetrics {
 
     /// A probe was due and is asked so much later.
     pub(super) fn late(&self, kind: Kind, by: Duration) {
+        self.delays.was_late(by);
         let label = KindLabel { probe_type: kind.as_str() };
         self.lateness.get_or_create(&label).observe(by.as_secs_f64());
     }
@@ -130,7 +134,12 @@ impl ProbeMetrics {
     /// A command waits, for as long as this lives.
     pub(super) fn command_waits(&self) -> impl Drop + use<> {
         self.waiting.inc();
-        Counted(self.waiting.clone())
+        Counted { waiting: self.waiting.clone(), _waits: self.delays.waits() }
+    }
+
+    /// How late probes are.
+    pub(crate) fn delays(&self) -> ProbeDelays {
+        self.delays.now()
     }
 
     pub(super) fn command_begins(&self) {
@@ -142,11 +151,14 @@ impl ProbeMetrics {
     }
 }
 
-struct Counted(Gauge);
+struct Counted {
+    waiting: Gauge,
+    _waits: Waits,
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.dec();
+        self.waiting.dec();
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod ask;
 mod course;
+mod delays;
 mod gate;
 mod metrics;
 mod pace;
@@ -21,6 +22,7 @@ mod worker;
 
 pub(crate) use ask::Asker;
 pub(crate) use course::Verdict;
+pub use delays::ProbeDelays;
 pub(crate) use gate::Gate;
 pub use gate::ProbeLimits;
 pub(crate) use metrics::ProbeMetrics;

@@ -4,27 +4,48 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rubelet_cri::{RuntimeClient, v1};
+use rubelet_cri::{Operation, RuntimeClient, v1};
 use rubelet_model::{ContainerId, SandboxId};
 
-use super::{CallError, ImageStore, Runtime};
+use super::{CallBook, CallError, ImageStore, Runtime, Target};
 
 /// A runtime over a CRI client. Give it a client of its own, so that what the PLEG asks never waits for it.
 #[derive(Clone, Debug)]
 pub struct CriRuntime {
     client: RuntimeClient,
+    book: CallBook,
 }
 
 impl CriRuntime {
     /// The runtime of this client.
     #[must_use]
     pub fn new(client: RuntimeClient) -> Self {
-        Self { client }
+        Self { client, book: CallBook::default() }
     }
+
+    /// Has its calls in this book while they are waited for.
+    #[must_use]
+    pub fn noting(self, book: &CallBook) -> Self {
+        Self { book: book.clone(), ..self }
+    }
+
+    fn begin(&self, operation: Operation, target: Target) -> impl Drop + use<> {
+        self.book.begin(operation, target, Duration::ZERO)
+    }
+}
+
+fn pod_of(config: &v1::PodSandboxConfig) -> Target {
+    let metadata = config.metadata.clone().unwrap_or_default();
+    Target::Pod(format!("{}/{}", metadata.namespace, metadata.name))
+}
+
+fn thing(id: &impl ToString) -> Target {
+    Target::Thing(id.to_string())
 }
 
 impl Runtime for CriRuntime {
     async fn run_sandbox(&self, config: v1::PodSandboxConfig, handler: &str) -> Result<SandboxId, CallError> {
+        let _under_way = self.begin(Operation::RunPodSandbox, pod_of(&config));
         Ok(self.client.run_pod_sandbox(config, handler).await?)
     }
 
@@ -34,14 +55,17 @@ impl Runtime for CriRuntime {
     }
 
     async fn sandbox_ips(&self, id: &SandboxId) -> Result<Vec<IpAddr>, CallError> {
+        let _under_way = self.begin(Operation::PodSandboxStatus, thing(id));
         Ok(self.client.sandbox_status(id).await?.map(|status| status.ips).unwrap_or_default())
     }
 
     async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {
+        let _under_way = self.begin(Operation::StopPodSandbox, thing(id));
         gone_is_fine(self.client.stop_pod_sandbox(id).await)
     }
 
     async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {
+        let _under_way = self.begin(Operation::RemovePodSandbox, thing(id));
         gone_is_fine(self.client.remove_pod_sandbox(id).await)
     }
 
@@ -51,6 +75,7 @@ impl Runtime for CriRuntime {
         config: v1::ContainerConfig,
         sandbox_config: v1::PodSandboxConfig,
     ) -> Result<ContainerId, CallError> {
+        let _under_way = self.begin(Operation::CreateContainer, pod_of(&sandbox_config));
         Ok(self.client.create_container(sandbox, config, sandbox_config).await?)
     }
 
@@ -61,14 +86,17 @@ impl Runtime for CriRuntime {
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), CallError> {
+        let _under_way = self.begin(Operation::StartContainer, thing(id));
         Ok(self.client.start_container(id).await?)
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CallError> {
+        let _under_way = self.book.begin(Operation::StopContainer, thing(id), grace);
         gone_is_fine(self.client.stop_container(id, grace).await)
     }
 
     async fn remove_container(&self, id: &ContainerId) -> Result<(), CallError> {
+        let _under_way = self.begin(Operation::RemoveContainer, thing(id));
         gone_is_fine(self.client.remove_container(id).await)
     }
 
@@ -77,6 +105,7 @@ impl Runtime for CriRuntime {
         id: &ContainerId,
         resources: v1::LinuxContainerResources,
     ) -> Result<(), CallError> {
+        let _under_way = self.begin(Operation::UpdateContainer, thing(id));
         let request = v1::UpdateContainerResourcesRequest {
             container_id: id.to_string(),
             linux: Some(resources),
@@ -86,6 +115,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn memory_used(&self, id: &ContainerId) -> Result<Option<u64>, CallError> {
+        let _under_way = self.begin(Operation::ContainerStats, thing(id));
         let memory = self.client.container_stats(id).await?.memory;
         // What the kernel can drop when it must is not in the way.
         let used = memory.and_then(|memory| memory.working_set_bytes.or(memory.usage_bytes));
@@ -98,16 +128,19 @@ impl Runtime for CriRuntime {
         command: &[String],
         timeout: Option<Duration>,
     ) -> Result<v1::ExecSyncResponse, CallError> {
+        let _under_way = self.book.begin(Operation::ExecSync, thing(id), timeout.unwrap_or(Duration::MAX));
         Ok(self.client.exec_sync(id, command, timeout.unwrap_or_default()).await?)
     }
 
     async fn reopen_log(&self, id: &ContainerId) -> Result<(), CallError> {
+        let _under_way = self.begin(Operation::ReopenContainerLog, thing(id));
         Ok(self.client.reopen_container_log(id).await?)
     }
 }
 
 impl ImageStore for CriRuntime {
     async fn image(&self, name: &str) -> Result<Option<v1::Image>, CallError> {
+        let _under_way = self.begin(Operation::ImageStatus, Target::Image(name.to_owned()));
         Ok(self.client.images().image_status(spec(name)).await?)
     }
 
@@ -117,20 +150,24 @@ impl ImageStore for CriRuntime {
         auth: Option<v1::AuthConfig>,
         sandbox_config: v1::PodSandboxConfig,
     ) -> Result<String, CallError> {
+        let _under_way = self.book.begin(Operation::PullImage, Target::Image(name.to_owned()), Duration::MAX);
         Ok(self.client.images().pull_image(spec(name), auth, Some(sandbox_config)).await?)
     }
 
     async fn images(&self) -> Result<Vec<v1::Image>, CallError> {
+        let _under_way = self.begin(Operation::ListImages, Target::Node);
         Ok(self.client.images().list_images(None).await?)
     }
 
     async fn image_folder(&self) -> Result<Option<PathBuf>, CallError> {
+        let _under_way = self.begin(Operation::ImageFsInfo, Target::Node);
         let info = self.client.images().image_fs_info().await?;
         let place = info.image_filesystems.into_iter().find_map(|filesystem| filesystem.fs_id);
         Ok(place.map(|place| PathBuf::from(place.mountpoint)))
     }
 
     async fn remove_image(&self, id: &str) -> Result<(), CallError> {
+        let _under_way = self.begin(Operation::RemoveImage, Target::Image(id.to_owned()));
         gone_is_fine(self.client.images().remove_image(spec(id)).await)
     }
 }

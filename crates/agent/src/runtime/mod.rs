@@ -2,6 +2,7 @@
 //!
 //! Only actions are here: how things are is read from the PLEG's cache, never asked for by whoever acts.
 
+mod book;
 mod cri;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use rubelet_cri::{Operation, v1};
 use rubelet_model::{ContainerId, SandboxId};
 
+pub use book::{CallBook, CallUnderWay, Target};
 pub use cri::CriRuntime;
 
 /// Acts on sandboxes and containers. What is gone already is no error to stop or remove.
