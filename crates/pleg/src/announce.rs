@@ -52,6 +52,17 @@ pub struct Announcement {
     pub announced_at: Option<UnixNanos>,
 }
 
+impl Announcement {
+    /// Adds what was announced of the same step again: what one of them does not say, the other may.
+    pub(crate) fn add(&mut self, again: Self) {
+        self.pod = again.pod.or(self.pod.take());
+        self.subject = again.subject.or(self.subject.take());
+        self.exit = again.exit.or(self.exit.take());
+        self.exited_at = again.exited_at.or(self.exited_at);
+        self.announced_at = again.announced_at.or(self.announced_at);
+    }
+}
+
 /// The announcements of a runtime, as they come.
 pub trait Announcements: Send + 'static {
     /// The next one; `None` once the runtime has ended the stream. Nothing may be lost if the future is dropped.

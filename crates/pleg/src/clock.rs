@@ -107,6 +107,43 @@ impl Clock {
     }
 }
 
+/// That the time of day jumped beside the time that passed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClockJump {
+    /// By how much; less than nothing if it was set back.
+    pub seconds: f64,
+    /// How long ago.
+    #[serde(rename = "ageSeconds", with = "crate::go_duration::seconds")]
+    pub age: Duration,
+}
+
+/// Notices when the time of day jumps between two readings.
+#[derive(Debug, Default)]
+pub(crate) struct JumpWatch {
+    last: Option<Now>,
+    newest: Option<(Stamp, f64)>,
+}
+
+impl JumpWatch {
+    /// Less than this is how clocks are kept right.
+    const LEAST: f64 = 1.0;
+
+    pub(crate) fn read(&mut self, now: Now) {
+        let Some(last) = self.last.replace(now) else { return };
+        let moved = (i128::from(now.wall.0) - i128::from(last.wall.0)) as f64 / 1e9;
+        let jump = moved - last.stamp.until(now.stamp).as_secs_f64();
+        if jump.abs() >= Self::LEAST {
+            self.newest = Some((now.stamp, jump));
+        }
+    }
+
+    /// The newest jump there was.
+    pub(crate) fn newest(&self, now: Stamp) -> Option<ClockJump> {
+        self.newest.map(|(at, seconds)| ClockJump { seconds, age: at.until(now) })
+    }
+}
+
 /// What time people would say it is. For display only.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]

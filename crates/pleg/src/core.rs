@@ -18,6 +18,8 @@ mod lists;
 mod period;
 mod pods;
 mod protocol;
+#[cfg(feature = "record")]
+mod replayed;
 mod rounds;
 mod stream;
 mod tally;
@@ -142,7 +144,7 @@ impl Core {
             Input::StreamEnded(error) => self.stream_ended(error, now, &mut out),
             Input::Announced { announcements, at } => self.announcements(announcements, at, now),
             Input::Interrupted => {
-                self.interrupted(now);
+                self.interrupted(now, &mut out);
                 return out;
             }
         }
@@ -179,6 +181,12 @@ impl Core {
     #[must_use]
     pub fn period(&self) -> Duration {
         self.period.now()
+    }
+
+    /// Why the period is what it is, if it was ever otherwise.
+    #[must_use]
+    pub fn period_reason(&self) -> Option<PeriodReason> {
+        self.period.reason()
     }
 
     /// When the last inspection that succeeded was begun.
@@ -226,15 +234,23 @@ impl Core {
     pub fn health(&self, calls: &[(Stage, CallInFlight)], now: Stamp) -> Health {
         let pods = self.troubled_pods(now);
         let health = Health::assess(&self.list_facts, pods, calls, self.config.relist_threshold, now);
-        Health { last_inspection: self.last_inspection.map(|begun| begun.until(now)), ..health }
+        Health {
+            last_inspection: self.last_inspection.map(|begun| begun.until(now)),
+            waiting_pods: self.records.values().filter(|record| self.waits_long(record, now)).count(),
+            ..health
+        }
+    }
+
+    /// Whether nothing is wrong with a pod but that its turn does not come.
+    fn waits_long(&self, record: &Record, now: Stamp) -> bool {
+        let Inspection::Queued { since } = &record.inspection else { return false };
+        record.trouble.is_none() && since.plus(self.config.slow_after) <= now
     }
 
     fn trouble_of(&self, record: &Record, now: Stamp) -> Option<PodFacts> {
         let waiting_since = match &record.inspection {
-            Inspection::InFlight { started: since, .. } | Inspection::Queued { since }
-                if since.plus(self.config.slow_after) <= now =>
-            {
-                Some(*since)
+            Inspection::InFlight { started, .. } if started.plus(self.config.slow_after) <= now => {
+                Some(*started)
             }
             Inspection::InFlight { .. } | Inspection::Queued { .. } | Inspection::Idle => None,
         };

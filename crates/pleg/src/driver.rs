@@ -4,15 +4,17 @@
 //! that hangs leaves everything else going. Dropping the driver ends every call.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use rubelet_model::PodUid;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinSet};
 
+use crate::announce::StreamError;
 use crate::clock::Stamp;
 use crate::core::{Effect, Input};
-use crate::hints;
+use crate::hints::{self, Begin};
 use crate::observe::{Call, Failure, Observe, ObserveError};
 use crate::progress::Stage;
 use crate::records::Snapshot;
@@ -25,6 +27,8 @@ pub(crate) struct Driver<O> {
     /// What was asked by which task, in case it panics.
     asked_by: HashMap<Id, Asked>,
     inspections: HashMap<u64, AbortHandle>,
+    /// By when they were asked for, which is said of one only.
+    looks: HashMap<(PodUid, Stamp), AbortHandle>,
 }
 
 #[derive(Clone)]
@@ -42,6 +46,7 @@ impl<O: Observe> Driver<O> {
             calls: JoinSet::new(),
             asked_by: HashMap::new(),
             inspections: HashMap::new(),
+            looks: HashMap::new(),
         }
     }
 
@@ -49,7 +54,9 @@ impl<O: Observe> Driver<O> {
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         // Whatever ran before has left no call behind that could answer.
         self.shared.interrupted();
-        let mut hints = self.follow_announcements();
+        // Ends with what it is in.
+        let mut hints = JoinSet::new();
+        self.follow_announcements(&mut hints, Begin::AtOnce);
         self.step(Input::Tick);
         loop {
             let tick = self.shared.next_tick();
@@ -66,19 +73,24 @@ impl<O: Observe> Driver<O> {
                     self.step(input);
                 }
                 () = self.shared.requests.arrived() => self.take_requests(),
+                // It ends by itself only if it panics. The next one begins with a pause.
+                Some(ended) = hints.join_next() => {
+                    let Err(error) = ended;
+                    tracing::error!(%error, "the reader of the runtime's events panicked");
+                    self.step(Input::StreamEnded(StreamError::Broken("its reader panicked".into())));
+                    self.follow_announcements(&mut hints, Begin::AfterAPause);
+                }
             }
         }
         self.calls.shutdown().await;
         hints.shutdown().await;
     }
 
-    /// The task that follows the announcements, if they are wanted, ends with what is returned.
-    fn follow_announcements(&self) -> JoinSet<()> {
-        let mut task = JoinSet::new();
+    /// Starts the task that follows the announcements, if they are wanted.
+    fn follow_announcements(&self, task: &mut JoinSet<Infallible>, begin: Begin) {
         if self.shared.config.follow_events {
-            task.spawn(hints::follow(self.observer.clone(), self.shared.clone()));
+            task.spawn(hints::follow(self.observer.clone(), self.shared.clone(), begin));
         }
-        task
     }
 
     fn take_requests(&mut self) {
@@ -102,6 +114,11 @@ impl<O: Observe> Driver<O> {
             Effect::Abandon { ticket, .. } => {
                 if let Some(inspection) = self.inspections.remove(&ticket) {
                     inspection.abort();
+                }
+            }
+            Effect::AbandonLook { pod, asked } => {
+                if let Some(look) = self.looks.remove(&(pod, asked)) {
+                    look.abort();
                 }
             }
             Effect::Store { .. }
@@ -135,6 +152,7 @@ impl<O: Observe> Driver<O> {
             }
         };
         let call = self.calls.spawn(task);
+        self.looks.insert((pod.clone(), asked), call.clone());
         self.asked_by.insert(call.id(), Asked::Look { pod, asked });
     }
 
@@ -159,8 +177,14 @@ impl<O: Observe> Driver<O> {
         match finished {
             Ok((id, input)) => {
                 self.asked_by.remove(&id);
-                if let Input::Inspected { ticket, .. } = &input {
-                    self.inspections.remove(ticket);
+                match &input {
+                    Input::Inspected { ticket, .. } => {
+                        self.inspections.remove(ticket);
+                    }
+                    Input::Looked { pod, asked, .. } => {
+                        self.looks.remove(&(pod.clone(), *asked));
+                    }
+                    _ => {}
                 }
                 input
             }
@@ -181,6 +205,7 @@ impl<O: Observe> Driver<O> {
                         Input::Listed { asked, answer: Err(failed(Call::ListPodSandbox)) }
                     }
                     Some(Asked::Look { pod, asked }) => {
+                        self.looks.remove(&(pod.clone(), asked));
                         Input::Looked { pod, asked, answer: Err(failed(Call::ListPodSandbox)) }
                     }
                     Some(Asked::Inspect { pod, ticket }) => {

@@ -2,7 +2,8 @@
 //!
 //! Each subscriber has a queue of its own, so a slow one slows nobody. Its memory is bounded by pods, not by
 //! events: when more than [`PER_POD`] events of one pod wait, they become one `PodSync` that says how many it
-//! stands for. The counts of all that a subscriber reads thus add up to the events that happened.
+//! stands for. The counts of all that a subscriber reads thus add up to the events that happened. Pods come and go, too,
+//! so there is a last bound: of very many pods that wait to be read, the oldest are counted and no longer named.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -15,6 +16,10 @@ use crate::event::{EventKind, PodEvent};
 
 /// How many events of one pod may wait for a subscriber before they are merged.
 pub const PER_POD: usize = 8;
+/// Once events of so many pods wait, most of which are long gone, those of one are merged at once.
+const MANY_PODS: usize = 4_096;
+/// Of more pods than this the oldest are not named any more; their events are counted with the next that is read.
+const MOST_PODS: usize = 65_536;
 
 #[derive(Debug, Default)]
 struct Pending {
@@ -22,14 +27,17 @@ struct Pending {
     events: BTreeMap<u64, Arc<PodEvent>>,
     /// Which of them are of which pod.
     by_pod: HashMap<PodUid, Vec<u64>>,
+    /// The events of pods that are not named any more.
+    nameless: u64,
     closed: bool,
 }
 
 impl Pending {
     fn push(&mut self, event: Arc<PodEvent>) {
+        let limit = if self.by_pod.len() < MANY_PODS { PER_POD } else { 1 };
         let of_pod = self.by_pod.entry(event.pod.uid.clone()).or_default();
         let was_merged = self.events.get(&last(of_pod)).is_some_and(|newest| newest.merged > 1);
-        let event = if of_pod.len() < PER_POD && !was_merged {
+        let event = if of_pod.len() < limit && !was_merged {
             event
         } else {
             let waiting: u64 = of_pod
@@ -48,9 +56,22 @@ impl Pending {
         };
         of_pod.push(event.seq);
         self.events.insert(event.seq, event);
+        while self.by_pod.len() > MOST_PODS
+            && let Some(oldest) = self.take_oldest()
+        {
+            self.nameless += oldest.merged;
+        }
     }
 
     fn pop(&mut self) -> Option<Arc<PodEvent>> {
+        let mut event = self.take_oldest()?;
+        if self.nameless > 0 {
+            Arc::make_mut(&mut event).merged += std::mem::take(&mut self.nameless);
+        }
+        Some(event)
+    }
+
+    fn take_oldest(&mut self) -> Option<Arc<PodEvent>> {
         let (seq, event) = self.events.pop_first()?;
         if let Some(of_pod) = self.by_pod.get_mut(&event.pod.uid) {
             of_pod.retain(|waiting| *waiting != seq);

@@ -7,6 +7,31 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoDuration(pub Duration);
 
+impl GoDuration {
+    /// Down to a multiple of `step`, where nobody reads more.
+    #[must_use]
+    pub const fn in_steps_of(duration: Duration, step: Duration) -> Self {
+        let (nanos, step) = (duration.as_nanos(), step.as_nanos());
+        if step == 0 {
+            return Self(duration);
+        }
+        let kept = nanos - nanos % step;
+        Self(Duration::new((kept / 1_000_000_000) as u64, (kept % 1_000_000_000) as u32))
+    }
+
+    /// Down to a second.
+    #[must_use]
+    pub const fn in_seconds(duration: Duration) -> Self {
+        Self::in_steps_of(duration, Duration::from_secs(1))
+    }
+
+    /// Down to a tenth of a second.
+    #[must_use]
+    pub const fn in_tenths(duration: Duration) -> Self {
+        Self::in_steps_of(duration, Duration::from_millis(100))
+    }
+}
+
 impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.as_nanos();

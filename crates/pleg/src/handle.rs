@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use rubelet_model::PodUid;
@@ -10,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::cache::CacheReader;
 use crate::clock::{Clock, Stamp};
-use crate::core::Config;
+use crate::core::{Config, PeriodReason};
 use crate::driver::Driver;
 use crate::feed::Subscription;
 use crate::health::Health;
@@ -194,6 +195,12 @@ impl Handle {
     #[must_use]
     pub fn relists(&self) -> watch::Receiver<Option<Stamp>> {
         self.shared.relists.subscribe()
+    }
+
+    /// How often all pods are listed since that last changed, and why it did.
+    #[must_use]
+    pub fn periods(&self) -> watch::Receiver<Option<(Duration, PeriodReason)>> {
+        self.shared.periods.subscribe()
     }
 
     /// The clock whose stamps [`newer_than`](CacheReader::newer_than) takes.

@@ -82,6 +82,9 @@ pub struct Health {
     pub unreadable_entries: usize,
     /// The pods that cannot be inspected, longest first.
     pub stuck_pods: Vec<StuckPod>,
+    /// How many pods have waited for their turn to be inspected for longer than that should take.
+    #[serde(default)]
+    pub waiting_pods: usize,
 }
 
 /// A pod that cannot be inspected, as a report shows it.
@@ -156,6 +159,7 @@ impl Health {
             list_call: list_call.map(|call| call.report(now)),
             unreadable_entries: list.unreadable,
             stuck_pods,
+            waiting_pods: 0,
         }
     }
 
@@ -180,6 +184,11 @@ impl fmt::Display for Health {
         }
         for pod in &self.stuck_pods {
             write!(f, "; {pod}")?;
+        }
+        match self.waiting_pods {
+            0 => {}
+            1 => f.write_str("; 1 pod waits for inspection")?,
+            waiting => write!(f, "; {waiting} pods wait for inspection")?,
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! stand still. It never gives up: a stream that ends is opened again, soon if it broke, at once if the runtime is back,
 //! and rarely if the runtime has none.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,10 +24,21 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 /// A stream that lasted for so long was a good one.
 const GOOD_AFTER: Duration = Duration::from_secs(30);
 
+/// When to open the first stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    AtOnce,
+    /// Something is wrong that opening one at once would not mend.
+    AfterAPause,
+}
+
 /// Follows the announcements for as long as it is polled.
-pub(crate) async fn follow<O: Observe>(observer: Arc<O>, shared: Arc<Shared>) {
+pub(crate) async fn follow<O: Observe>(observer: Arc<O>, shared: Arc<Shared>, begin: Begin) -> Infallible {
     let mut pauses = Pauses::new();
     let mut reach = shared.reach.subscribe();
+    if begin == Begin::AfterAPause {
+        tokio::time::sleep(jittered(SOON.1)).await;
+    }
     loop {
         let opened = Instant::now();
         let error = read(&*observer, &shared).await;

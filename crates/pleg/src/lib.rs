@@ -93,7 +93,7 @@ mod stream_facts;
 
 pub use announce::{Announcement, Announcements, LifeStep, NoAnnouncements, StreamError};
 pub use cache::{CacheReader, CachedStatus, Closed};
-pub use clock::{Clock, Now, Stamp};
+pub use clock::{Clock, ClockJump, Now, Stamp};
 pub use core::{Config, PeriodReason};
 pub use event::{EventKind, Exit, PodEvent, Subject, Trigger};
 pub use feed::{PER_POD, Subscription};

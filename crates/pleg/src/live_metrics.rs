@@ -55,6 +55,12 @@ impl Collector for LiveMetrics {
             "Pods that cannot be inspected: their status calls hang or fail",
             None,
             health.stuck_pods.len() as f64,
+        )?;
+        gauge(
+            "rubelet_pleg_waiting_pods",
+            "Pods that wait for their inspection to begin for longer than that should take",
+            None,
+            health.waiting_pods as f64,
         )
     }
 }

@@ -35,6 +35,8 @@ pub struct Metrics {
     unannounced: Counter,
     short_lives: Counter,
     pub(crate) period: Gauge<f64, AtomicU64>,
+    recording: Gauge,
+    left_out: Counter,
     discarded: Discarded,
 }
 
@@ -70,6 +72,8 @@ impl Default for Metrics {
             unannounced: Counter::default(),
             short_lives: Counter::default(),
             period: Gauge::default(),
+            recording: Gauge::default(),
+            left_out: Counter::default(),
             discarded: Discarded,
         }
     }
@@ -129,10 +133,29 @@ impl Metrics {
             self.period.clone(),
         );
         registry.register(
+            "pleg_recording",
+            "Whether the last input of the PLEG was recorded: 1 if it was, 0 if it was not or nobody records",
+            self.recording.clone(),
+        );
+        registry.register(
+            "pleg_recording_left_out",
+            "Inputs of the PLEG that are not in its recording: the disk was too slow, too small, or failed",
+            self.left_out.clone(),
+        );
+        registry.register(
             "rubelet_pleg_inspections_in_flight",
             "Pods that are being inspected right now",
             self.inspections_in_flight.clone(),
         );
+    }
+
+    #[cfg(feature = "record")]
+    pub(crate) fn recorded(&self, noted: crate::record::Noted) {
+        let is_taken = noted == crate::record::Noted::Taken;
+        self.recording.set(i64::from(is_taken));
+        if !is_taken {
+            self.left_out.inc();
+        }
     }
 
     pub(crate) fn observe(&self, measure: Measure) {
@@ -146,7 +169,7 @@ impl Metrics {
             Measure::ShortLife => {
                 self.short_lives.inc();
             }
-            Measure::Period(period) => {
+            Measure::Period { period, .. } => {
                 self.period.set(period.as_secs_f64());
             }
             Measure::Running(tally) => {

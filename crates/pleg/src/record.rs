@@ -12,6 +12,7 @@
 //! does not know it.
 
 mod entry;
+mod files;
 mod frame;
 mod reader;
 mod recorder;
@@ -20,6 +21,7 @@ mod sink;
 
 pub use entry::Header;
 pub use reader::{Damage, Recording};
+pub(crate) use recorder::Noted;
 pub use recorder::Recorder;
 pub use replay::{Played, Replay};
 pub use sink::RecordError;

@@ -88,6 +88,11 @@ pub(crate) struct Doubt {
     pub(crate) status: Arc<PodStatus>,
 }
 
+/// Of recordings that do not say it: nothing was asked about then.
+fn yes() -> bool {
+    true
+}
+
 /// Everything about one pod.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -118,6 +123,12 @@ pub(crate) struct Record {
     pub(crate) recheck: Recheck,
     /// What an inspection found that is not believed yet.
     pub(crate) doubt: Option<Box<Doubt>>,
+    /// Containers of whose end not everything may be known yet, and from when on it is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) incomplete_ends: BTreeMap<ContainerId, Stamp>,
+    /// Whether the first list of all showed it: what had ended then will not be known any better.
+    #[serde(default = "yes")]
+    pub(crate) is_from_before: bool,
     /// Of what is gone, and nobody has said how it ended: until when to wait for that.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) awaited_ends: BTreeMap<ContainerId, Stamp>,
@@ -147,12 +158,19 @@ impl Record {
             reinspect: None,
             recheck: Recheck::No,
             doubt: None,
+            incomplete_ends: BTreeMap::new(),
+            is_from_before: false,
             awaited_ends: BTreeMap::new(),
             patience_ends: None,
             inspection: Inspection::Idle,
             trouble: None,
             held: false,
         }
+    }
+
+    /// The same, of a pod that was there before anybody looked.
+    pub(crate) fn from_before(pod: PodRef) -> Self {
+        Self { is_from_before: true, ..Self::new(pod) }
     }
 
     /// The look at it has ended: its inspection has, or there was none to make.
@@ -381,11 +399,18 @@ fn entries(pod: &RuntimePod) -> impl Iterator<Item = Entry<'_>> {
 
 /// How far something in `pod` has come in its life.
 fn step_in(pod: &RuntimePod, id: &str) -> Option<LifeStep> {
-    let entry = entries(pod).find(|entry| entry.key().1 == id)?;
-    Some(match entry.seen {
-        Seen::Unknown => LifeStep::Created,
-        Seen::Running => LifeStep::Started,
-        Seen::Exited => LifeStep::Stopped,
+    steps_in(pod).find(|(entry, _)| *entry == id).map(|(_, step)| step)
+}
+
+/// How far everything in a view has come in its life.
+pub(crate) fn steps_in(pod: &RuntimePod) -> impl Iterator<Item = (&str, LifeStep)> {
+    entries(pod).map(|entry| {
+        let step = match entry.seen {
+            Seen::Unknown => LifeStep::Created,
+            Seen::Running => LifeStep::Started,
+            Seen::Exited => LifeStep::Stopped,
+        };
+        (entry.key().1, step)
     })
 }
 

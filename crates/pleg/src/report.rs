@@ -7,8 +7,8 @@ use rubelet_model::PodUid;
 use serde::{Deserialize, Serialize};
 
 use crate::announce::StreamError;
-use crate::clock::Stamp;
-use crate::core::Core;
+use crate::clock::{ClockJump, Stamp};
+use crate::core::{Core, PeriodReason};
 use crate::health::Health;
 use crate::progress::{CallInFlight, CallReport, Stage};
 use crate::stream_facts::StreamFacts;
@@ -24,12 +24,18 @@ pub struct Report {
     /// From the end of one list of all pods to the start of the next, at present.
     #[serde(rename = "relistPeriodSeconds", with = "crate::go_duration::seconds")]
     pub relist_period: Duration,
+    /// Why it is so, if it was ever otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relist_reason: Option<PeriodReason>,
     /// How many pods are known.
     pub pods: usize,
     /// How many of them are being inspected.
     pub inspections_in_flight: usize,
     /// Every call that has not been answered, and what it is made for.
     pub calls: Vec<StageReport>,
+    /// When the time of day jumped last, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_jump: Option<ClockJump>,
 }
 
 /// What is known of the event stream.
@@ -38,6 +44,22 @@ pub struct Report {
 pub struct StreamReport {
     /// Whether it is open.
     pub open: bool,
+    /// For how long it has been.
+    #[serde(
+        default,
+        rename = "openSeconds",
+        skip_serializing_if = "Option::is_none",
+        with = "crate::go_duration::optional_seconds"
+    )]
+    pub open_for: Option<Duration>,
+    /// How long ago something was announced last.
+    #[serde(
+        default,
+        rename = "lastHeardSeconds",
+        skip_serializing_if = "Option::is_none",
+        with = "crate::go_duration::optional_seconds"
+    )]
+    pub last_heard: Option<Duration>,
     /// Why it ended last, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_end: Option<Arc<str>>,
@@ -80,19 +102,25 @@ impl Report {
         };
         Self {
             health: core.health(calls, now),
-            stream: core.stream_facts().into(),
+            stream: StreamReport::new(core.stream_facts(), now),
             relist_period: core.period(),
+            relist_reason: core.period_reason(),
             pods: core.pod_count(),
             inspections_in_flight: core.inspections_in_flight(),
             calls: calls.iter().map(stage).collect(),
+            clock_jump: None,
         }
     }
 }
 
-impl From<&StreamFacts> for StreamReport {
-    fn from(facts: &StreamFacts) -> Self {
+impl StreamReport {
+    /// These facts at `now`, with ages in place of moments.
+    #[must_use]
+    pub fn new(facts: &StreamFacts, now: Stamp) -> Self {
         Self {
             open: facts.open_since.is_some(),
+            open_for: facts.open_since.map(|since| since.until(now)),
+            last_heard: facts.last_heard.map(|at| at.until(now)),
             last_end: facts.last_end.as_ref().map(|(_, error)| error.to_string().into()),
             last_error: facts.last_end.as_ref().map(|(_, error)| error.clone()),
             opened: facts.opened,

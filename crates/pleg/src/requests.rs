@@ -4,6 +4,7 @@
 //! bounded by what there is on the node, and never drops anything.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -82,7 +83,12 @@ impl Requests {
     pub(crate) fn announce(&self, announcement: Announcement, at: Stamp) {
         let mut waiting = self.waiting.lock();
         waiting.heard = waiting.heard.max(Some(at));
-        waiting.announced.insert((announcement.id.clone(), announcement.step), announcement);
+        match waiting.announced.entry((announcement.id.clone(), announcement.step)) {
+            Entry::Vacant(place) => {
+                place.insert(announcement);
+            }
+            Entry::Occupied(mut known) => known.get_mut().add(announcement),
+        }
         drop(waiting);
         self.arrived.notify_one();
     }
@@ -117,4 +123,32 @@ impl Requests {
 fn keep_newest(wishes: &mut BTreeMap<PodUid, Stamp>, pod: PodUid, at: Stamp) {
     let newest = wishes.entry(pod).or_insert(at);
     *newest = at.max(*newest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Exit;
+
+    /// Runtimes announce an end twice, and know how it was only once.
+    #[test]
+    fn what_is_announced_twice_keeps_what_either_said() {
+        let announcement = |exit: Option<i32>, exited_at: Option<i64>| Announcement {
+            id: "c".into(),
+            step: LifeStep::Stopped,
+            pod: None,
+            subject: None,
+            exit: exit.map(|code| Exit { code, reason: "Error".into(), oom_killed: false }),
+            exited_at: exited_at.map(rubelet_model::UnixNanos),
+            announced_at: None,
+        };
+        for [first, second] in [[(Some(3), None), (None, Some(7))], [(None, Some(7)), (Some(3), None)]] {
+            let requests = Requests::default();
+            requests.announce(announcement(first.0, first.1), Stamp::from_nanos(1));
+            requests.announce(announcement(second.0, second.1), Stamp::from_nanos(2));
+            let taken: Vec<Input> = requests.take().collect();
+            let [Input::Announced { announcements, .. }] = &taken[..] else { panic!("{taken:?}") };
+            assert_eq!(announcements[..], [announcement(Some(3), Some(7))]);
+        }
+    }
 }

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cache::CacheWriter;
-use crate::clock::{Clock, Stamp};
-use crate::core::{Config, Core, Effect, Input, Measure};
+use crate::clock::{Clock, JumpWatch, Stamp};
+use crate::core::{Config, Core, Effect, Input, Measure, PeriodReason};
 use crate::feed::Feed;
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -49,6 +49,10 @@ pub(crate) struct Shared {
     pub(crate) reach: watch::Sender<Reach>,
     /// When the newest good relist that has ended was asked for.
     pub(crate) relists: watch::Sender<Option<Stamp>>,
+    /// How often all pods are listed since that last changed, and why it did.
+    pub(crate) periods: watch::Sender<Option<(Duration, PeriodReason)>>,
+    /// Read by the driver's clock at every step.
+    jumps: Mutex<JumpWatch>,
     metrics: Metrics,
     #[cfg(feature = "record")]
     pub(crate) recorder: Mutex<Option<crate::record::Recorder>>,
@@ -68,6 +72,8 @@ impl Shared {
             board: CallBoard::new(clock.clone()),
             reach: watch::Sender::new(Reach::Unasked),
             relists: watch::Sender::new(None),
+            periods: watch::Sender::new(None),
+            jumps: Mutex::default(),
             metrics,
             #[cfg(feature = "record")]
             recorder: Mutex::default(),
@@ -77,6 +83,7 @@ impl Shared {
 
     pub(crate) fn step(&self, input: Input) -> Vec<Effect> {
         let now = self.clock.now();
+        self.jumps.lock().read(now);
         let listed = match &input {
             Input::Listed { asked, answer } => Some((*asked, answer.is_ok())),
             _ => None,
@@ -84,7 +91,7 @@ impl Shared {
         let mut core = self.core.lock();
         #[cfg(feature = "record")]
         if let Some(recorder) = &mut *self.recorder.lock() {
-            recorder.note(&core, &input, now);
+            self.metrics.recorded(recorder.note(&core, &input, now));
         }
         let effects = core.step(input, now);
         self.metrics
@@ -103,8 +110,10 @@ impl Shared {
 
     /// Everything under way was given up.
     pub(crate) fn interrupted(&self) {
-        let effects = self.step(Input::Interrupted);
-        debug_assert!(effects.is_empty(), "an interrupted pleg asks for nothing");
+        // It asks for nothing, and may have something to say.
+        for effect in self.step(Input::Interrupted) {
+            self.publish(effect);
+        }
         self.requests.forget_stream();
     }
 
@@ -122,7 +131,11 @@ impl Shared {
                 }
             }
             Effect::Measure(measure) => self.measure(measure),
-            Effect::List { .. } | Effect::Look { .. } | Effect::Inspect { .. } | Effect::Abandon { .. } => {
+            Effect::List { .. }
+            | Effect::Look { .. }
+            | Effect::Inspect { .. }
+            | Effect::Abandon { .. }
+            | Effect::AbandonLook { .. } => {
                 unreachable!("calls are made by the driver")
             }
         }
@@ -130,15 +143,23 @@ impl Shared {
 
     fn measure(&self, measure: Measure) {
         self.metrics.observe(measure);
-        if let Measure::Relist { asked: Some(asked), .. } = measure {
-            self.relists.send_replace(Some(asked));
+        match measure {
+            Measure::Relist { asked: Some(asked), .. } => {
+                self.relists.send_replace(Some(asked));
+            }
+            Measure::Period { period, reason } => {
+                self.periods.send_replace(Some((period, reason)));
+            }
+            _ => {}
         }
     }
 
     pub(crate) fn report(&self) -> Report {
         let calls = self.board.calls();
         let now = self.clock.stamp();
-        Report::new(&self.core.lock(), &calls, now)
+        let mut report = Report::new(&self.core.lock(), &calls, now);
+        report.clock_jump = self.jumps.lock().newest(now);
+        report
     }
 
     pub(crate) fn stream_facts(&self) -> StreamFacts {

@@ -31,6 +31,8 @@ struct Inner {
     panics: Mutex<BTreeSet<String>>,
     /// For whoever asks for announcements first; there are none without it.
     stream: Mutex<Option<mpsc::UnboundedReceiver<Announcement>>>,
+    /// Whether whoever asks for announcements panics, the next time.
+    stream_panics: Mutex<bool>,
     /// How long an inspection takes.
     inspect_time: Mutex<Duration>,
     lists: AtomicUsize,
@@ -110,6 +112,7 @@ impl Observe for FakeRuntime {
     type Announcements = FakeStream;
 
     async fn announcements(&self) -> Result<FakeStream, StreamError> {
+        assert!(!std::mem::take(&mut *self.0.stream_panics.lock()), "as the test wants it");
         self.0.stream.lock().take().map(FakeStream).ok_or(StreamError::Unsupported)
     }
 
@@ -584,4 +587,19 @@ async fn numbers_grow_while_a_call_hangs() {
     let first = scrape();
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(first > 9.0 && scrape() > 19.0, "{first}, then {}", scrape());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_events_that_panics_is_replaced() {
+    let runtime = FakeRuntime::default();
+    runtime.set("a", ContainerState::Running);
+    *runtime.0.stream_panics.lock() = true;
+    let _announced = runtime.announces();
+    let pleg = start(&runtime);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let facts = pleg.handle().stream_facts();
+    assert_eq!(facts.last_end.map(|(_, error)| error.to_string()).as_deref(), Some("its reader panicked"));
+    assert_eq!(facts.open_since, None);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(pleg.handle().stream_facts().open_since.is_some(), "it is followed again");
 }

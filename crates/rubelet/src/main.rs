@@ -13,6 +13,8 @@ mod local;
 mod logs;
 mod place;
 mod pods;
+mod printer;
+mod process;
 mod run;
 mod runtime_kind;
 mod span;

@@ -1,6 +1,6 @@
 //! What is to be done later.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rubelet_model::PodUid;
 use serde::{Deserialize, Serialize};
@@ -15,27 +15,99 @@ pub(super) enum Task {
     Inspect,
 }
 
-/// Tasks by when they are due. What is there already, for the same moment, is not added twice.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Agenda(BTreeSet<(Stamp, PodUid, Task)>);
+/// Tasks by when they are due. A pod waits for one look at a time, the earliest: whoever wants another one later says so
+/// again when that has been. It waits for as many inspections as there are moments that it was promised one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "BTreeSet<(Stamp, PodUid, Task)>")]
+pub(super) struct Agenda {
+    tasks: BTreeSet<(Stamp, PodUid, Task)>,
+    looks: BTreeMap<PodUid, Stamp>,
+}
 
 impl Agenda {
     pub(super) fn look(&mut self, pod: PodUid, at: Stamp) {
-        self.0.insert((at, pod, Task::Look));
+        match self.looks.get(&pod) {
+            Some(earlier) if *earlier <= at => return,
+            Some(later) => {
+                self.tasks.remove(&(*later, pod.clone(), Task::Look));
+            }
+            None => {}
+        }
+        self.looks.insert(pod.clone(), at);
+        self.tasks.insert((at, pod, Task::Look));
     }
 
     pub(super) fn inspect(&mut self, pod: PodUid, at: Stamp) {
-        self.0.insert((at, pod, Task::Inspect));
+        self.tasks.insert((at, pod, Task::Inspect));
     }
 
     pub(super) fn next(&self) -> Option<Stamp> {
-        self.0.first().map(|(at, ..)| *at)
+        self.tasks.first().map(|(at, ..)| *at)
     }
 
     pub(super) fn take_due(&mut self, now: Stamp) -> Option<(PodUid, Task)> {
-        if self.0.first()?.0 > now {
+        if self.tasks.first()?.0 > now {
             return None;
         }
-        self.0.pop_first().map(|(_, pod, task)| (pod, task))
+        let (_, pod, task) = self.tasks.pop_first()?;
+        if task == Task::Look {
+            self.looks.remove(&pod);
+        }
+        Some((pod, task))
+    }
+}
+
+impl From<BTreeSet<(Stamp, PodUid, Task)>> for Agenda {
+    fn from(tasks: BTreeSet<(Stamp, PodUid, Task)>) -> Self {
+        let mut agenda = Self::default();
+        for (at, pod, task) in tasks {
+            match task {
+                Task::Look => agenda.look(pod, at),
+                Task::Inspect => agenda.inspect(pod, at),
+            }
+        }
+        agenda
+    }
+}
+
+impl Serialize for Agenda {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.tasks.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Stamp {
+        Stamp::from_nanos(nanos)
+    }
+
+    #[test]
+    fn a_pod_waits_for_one_look_the_earliest() {
+        let mut agenda = Agenda::default();
+        for moment in [30, 50, 20, 40] {
+            agenda.look("A".into(), at(moment));
+        }
+        agenda.look("B".into(), at(25));
+        agenda.inspect("A".into(), at(30));
+        agenda.inspect("A".into(), at(35));
+        let due = |agenda: &mut Agenda| {
+            let mut due = Vec::new();
+            while let Some((pod, task)) = agenda.take_due(at(100)) {
+                due.push((pod.to_string(), task));
+            }
+            due
+        };
+        let again: Agenda =
+            serde_json::from_str(&serde_json::to_string(&agenda).expect("written")).expect("read");
+        let expected = [("A", Task::Look), ("B", Task::Look), ("A", Task::Inspect), ("A", Task::Inspect)]
+            .map(|(pod, task)| (pod.to_owned(), task));
+        for mut agenda in [agenda, again] {
+            assert_eq!(due(&mut agenda), expected);
+            agenda.look("A".into(), at(200));
+            assert_eq!(agenda.next(), Some(at(200)), "what was looked at may be looked at again");
+        }
     }
 }

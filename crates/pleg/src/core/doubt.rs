@@ -25,7 +25,7 @@ pub(super) const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long to wait for the words of one after the other, at most.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// When an end that may be incomplete is looked at again.
-pub(super) const RECHECK_AFTER: Duration = Duration::from_secs(1);
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
 /// Killed by a signal that cannot be caught.
 const KILLED: i32 = 137;
@@ -49,11 +49,15 @@ impl Record {
         })
     }
 
+    /// Whether ends may yet be known better than a status shows them: not those from before anybody looked.
+    fn may_be_corrected(&self) -> bool {
+        self.status.is_some() || !self.is_from_before
+    }
+
     /// Whether it shows an end that is not to be told yet.
     pub(super) fn is_doubtful(&self, status: &PodStatus, now: Stamp) -> bool {
         self.doubt.as_ref().is_none_or(|doubt| now < doubt.until)
-            // Of what had ended before anybody looked, nothing better will be known.
-            && self.status.is_some()
+            && self.may_be_corrected()
             && self.new_ends(status).any(|container| MADE_UP.contains(&container.exit_code))
     }
 
@@ -85,12 +89,34 @@ impl Record {
         gone.chain(ended).map(|container| &container.id).filter(move |id| !is_known(id))
     }
 
-    /// Whether it shows an end that may not be the whole truth.
-    pub(super) fn is_suspicious(&self, status: &PodStatus) -> bool {
-        self.status.is_some()
-            && self
-                .new_ends(status)
-                .any(|container| container.exit_code == KILLED && !container.is_oom_killed())
+    /// Keeps account of the ends that may not be the whole truth: those that `status` adds, and those of before that
+    /// have yet to be looked at again. An inspection of something else in the pod does not count, if it came too soon.
+    /// Gives when to look again for what was added.
+    pub(super) fn note_incomplete_ends(
+        &mut self,
+        status: &PodStatus,
+        started: Stamp,
+        now: Stamp,
+    ) -> Option<Stamp> {
+        let is_incomplete = |container: &ContainerStatus| {
+            container.state == ContainerState::Exited
+                && container.exit_code == KILLED
+                && !container.is_oom_killed()
+        };
+        let still = |id: &ContainerId| status.container(id).is_some_and(is_incomplete);
+        self.incomplete_ends.retain(|id, due| started < *due && still(id));
+        if !self.may_be_corrected() {
+            return None;
+        }
+        let due = now.plus(RECHECK_AFTER);
+        let added: Vec<ContainerId> = self
+            .new_ends(status)
+            .filter(|container| is_incomplete(container))
+            .map(|container| container.id.clone())
+            .collect();
+        let is_any = !added.is_empty();
+        self.incomplete_ends.extend(added.into_iter().map(|id| (id, due)));
+        is_any.then_some(due)
     }
 }
 

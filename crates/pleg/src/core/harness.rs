@@ -165,6 +165,9 @@ impl Harness {
                     assert_eq!(others.count(), 0, "two inspections of one pod");
                     self.inspections.push((snapshot, ticket));
                 }
+                Effect::AbandonLook { pod, asked } => {
+                    self.looks.retain(|(other, at)| (other, at) != (&pod, &asked));
+                }
                 Effect::Abandon { ticket, .. } => self.inspections.retain(|(_, other)| *other != ticket),
                 Effect::Store { pod, status, asked } => self.cache.store(&pod, status, asked),
                 Effect::Forget { pod } => self.cache.forget(&pod),

@@ -13,6 +13,7 @@ use super::wishes::Wish;
 use super::{Core, Effect, FullList, Measure, SHORTEST_PERIOD, Tally};
 use crate::clock::{Now, Stamp};
 use crate::event::Trigger;
+use crate::go_duration::GoDuration;
 use crate::observe::{Listing, ObserveError};
 use crate::records::{Latest, Record, Snapshot};
 
@@ -20,7 +21,8 @@ impl Core {
     /// Starts the full list when it is due, else the looks that were asked for.
     pub(super) fn start_lists(&mut self, now: Now, out: &mut Vec<Effect>) {
         let FullList::DueAt(mut due) = self.full_list else { return };
-        let too_many = self.nudges.len() > self.config.look_limit;
+        let more = self.nudges.keys().filter(|pod| !self.looks.contains_key(*pod)).count();
+        let too_many = more > 0 && self.looks.len() + more > self.config.look_limit;
         let only_a_full_list_shows_it =
             |pod: &PodUid| self.records.get(pod).is_some_and(|record| !record.is_selectable());
         if too_many || self.nudges.keys().any(only_a_full_list_shows_it) {
@@ -59,16 +61,17 @@ impl Core {
 
     /// From now on, all pods are listed as often as if nothing else told of changes.
     pub(super) fn list_often(&mut self, reason: PeriodReason, now: Now, out: &mut Vec<Effect>) {
-        if self.period.reset() {
-            self.tell_period(reason, out);
+        if self.period.reset(reason) {
+            self.tell_period(out);
         }
         self.list_no_later_than(self.frequent_list(now));
     }
 
-    fn tell_period(&self, reason: PeriodReason, out: &mut Vec<Effect>) {
+    pub(super) fn tell_period(&self, out: &mut Vec<Effect>) {
+        let Some(reason) = self.period.reason() else { return };
         let period = self.period.now();
-        tracing::info!(?period, ?reason, "how often all pods are listed has changed");
-        out.push(Effect::Measure(Measure::Period(period)));
+        tracing::info!(target: "pleg::period", "from now on all pods are listed every {}: {reason}", GoDuration(period));
+        out.push(Effect::Measure(Measure::Period { period, reason }));
     }
 
     /// When a full list starts if nothing else tells of changes.
@@ -86,7 +89,8 @@ impl Core {
             out.push(Effect::Measure(Measure::RelistInterval(last.until(now.stamp))));
         }
         // Whoever is being looked at is in the full list too.
-        self.looks.clear();
+        let looks = std::mem::take(&mut self.looks);
+        out.extend(looks.into_iter().map(|(pod, look)| Effect::AbandonLook { pod, asked: look.at }));
         self.nudges.clear();
         self.full_list = FullList::InFlight { asked: now.stamp };
         out.push(Effect::List { asked: now.stamp });
@@ -126,15 +130,15 @@ impl Core {
         let is_calm = is_good
             && !self.unconfirmed
             && self.records.values().all(|record| record.trouble.is_none() && !record.parts_missing);
-        let (changed, reason) = if !is_calm {
-            (self.period.reset(), PeriodReason::CallFailed)
+        let has_changed = if !is_calm {
+            self.period.reset(PeriodReason::CallFailed)
         } else if self.stream_is_complete() && waited >= self.period.now() {
-            (self.period.grow(), PeriodReason::AllAnnounced)
+            self.period.grow()
         } else {
-            (false, PeriodReason::AllAnnounced)
+            false
         };
-        if changed {
-            self.tell_period(reason, out);
+        if has_changed {
+            self.tell_period(out);
         }
     }
 
@@ -157,7 +161,9 @@ impl Core {
             let record = match self.records.get_mut(&pod.pod.uid) {
                 Some(record) => record,
                 None => {
-                    self.records.entry(pod.pod.uid.clone()).or_insert_with(|| Record::new(pod.pod.clone()))
+                    let is_first = self.list_number == 1;
+                    let new = if is_first { Record::from_before } else { Record::new };
+                    self.records.entry(pod.pod.uid.clone()).or_insert_with(|| new(pod.pod.clone()))
                 }
             };
             record.named_by = self.list_number;
@@ -246,7 +252,11 @@ impl Core {
             return;
         }
         let record = match &found {
-            Some(pod) => self.records.entry(uid.clone()).or_insert_with(|| Record::new(pod.pod.clone())),
+            Some(pod) => {
+                let is_first = self.list_number == 0;
+                let new = if is_first { Record::from_before } else { Record::new };
+                self.records.entry(uid.clone()).or_insert_with(|| new(pod.pod.clone()))
+            }
             None => match self.records.get_mut(uid) {
                 Some(record) => record,
                 None => return,

@@ -88,3 +88,57 @@ fn a_full_list_supersedes_the_looks_under_way() {
     pleg.answer_inspections();
     assert_eq!(pleg.take_told(), [], "nothing comes after Removed");
 }
+
+/// Pods are announced one after the other, each while the looks at those before it are under way.
+#[test]
+fn looks_under_way_count_towards_their_limit_and_a_full_list_takes_their_place() {
+    let mut pleg = Harness::new();
+    let limit = pleg.core.config.look_limit;
+    pleg.relist(vec![]);
+    let (mut most, mut asked_at) = (0, std::collections::BTreeMap::new());
+    let mut listed = false;
+    for number in 0..200_u32 {
+        pleg.pass(Duration::from_millis(1));
+        pleg.tick();
+        let at = pleg.now().stamp;
+        pleg.step(Input::Nudge { pod: format!("P{number}").as_str().into(), at });
+        for uid in pleg.looking_at() {
+            asked_at.entry(uid).or_insert(number);
+        }
+        most = most.max(pleg.looking_at().len());
+        // A look takes 50 ms.
+        for uid in pleg.looking_at() {
+            if asked_at.get(&uid).is_some_and(|asked| asked + 50 <= number) {
+                pleg.answer_look(uid.as_str(), Some(pod(uid.as_str(), &[("c", Running)])));
+            }
+        }
+        if pleg.is_listing() {
+            listed = true;
+            assert!(pleg.looking_at().is_empty(), "what the list shows is not looked at besides");
+            pleg.answer_list(vec![]);
+        }
+    }
+    assert!(most <= limit, "{most} looks at once");
+    assert!(listed);
+}
+
+#[test]
+fn a_full_list_gives_up_the_looks_that_it_supersedes() {
+    let mut core = Core::new(Config::default(), Stamp::from_nanos(1));
+    let now = |nanos| Now { stamp: Stamp::from_nanos(nanos), wall: rubelet_model::UnixNanos(1) };
+    let listed = |asked| Input::Listed { asked, answer: Ok(Listing { epoch: 1, ..Listing::default() }) };
+    let effects = core.step(Input::Tick, now(2));
+    let Some(Effect::List { asked }) = effects.into_iter().next() else { panic!("a list is due") };
+    let _effects = core.step(listed(asked), now(3));
+    let effects = core.step(Input::Nudge { pod: "A".into(), at: Stamp::from_nanos(4) }, now(5));
+    let look = effects.iter().find_map(|effect| match effect {
+        Effect::Look { asked, .. } => Some(*asked),
+        _ => None,
+    });
+    let effects = core.step(Input::Tick, now(2_000_000_000));
+    let given_up = effects.iter().find_map(|effect| match effect {
+        Effect::AbandonLook { pod, asked } => Some((pod.as_str(), *asked)),
+        _ => None,
+    });
+    assert_eq!(given_up, look.map(|asked| ("A", asked)));
+}

@@ -4,6 +4,7 @@
 //! and every list finds only what was announced, lists become rarer. One change that nobody announced, a stream that
 //! ends, or a pod that could not be inspected, and they are as frequent as before.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,20 @@ pub enum PeriodReason {
     NoStream,
     /// A call failed, and must be made again soon.
     CallFailed,
+    /// The PLEG was stopped and started again, and has yet to follow the stream.
+    Restarted,
+}
+
+impl fmt::Display for PeriodReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::AllAnnounced => "the runtime announces every change",
+            Self::Unannounced => "a change was found that the runtime had not announced",
+            Self::NoStream => "there is no event stream",
+            Self::Restarted => "observation has begun anew",
+            Self::CallFailed => "a list failed, or not every pod can be inspected",
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -30,11 +45,14 @@ pub(super) struct Period {
     shortest: Duration,
     longest: Duration,
     now: Duration,
+    /// Why it is so, once it has changed.
+    #[serde(default)]
+    reason: Option<PeriodReason>,
 }
 
 impl Period {
     pub(super) fn new(shortest: Duration, longest: Duration) -> Self {
-        Self { shortest, longest: longest.max(shortest), now: shortest }
+        Self { shortest, longest: longest.max(shortest), now: shortest, reason: None }
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -45,18 +63,26 @@ impl Period {
         self.shortest
     }
 
+    pub(super) fn reason(&self) -> Option<PeriodReason> {
+        self.reason
+    }
+
     /// Whether it changed.
     pub(super) fn grow(&mut self) -> bool {
-        self.change((self.now * GROWTH).min(self.longest))
+        self.change((self.now * GROWTH).min(self.longest), PeriodReason::AllAnnounced)
     }
 
     /// Whether it changed.
-    pub(super) fn reset(&mut self) -> bool {
-        self.change(self.shortest)
+    pub(super) fn reset(&mut self, reason: PeriodReason) -> bool {
+        self.change(self.shortest, reason)
     }
 
-    fn change(&mut self, to: Duration) -> bool {
-        std::mem::replace(&mut self.now, to) != to
+    fn change(&mut self, to: Duration, reason: PeriodReason) -> bool {
+        let has_changed = std::mem::replace(&mut self.now, to) != to;
+        if has_changed {
+            self.reason = Some(reason);
+        }
+        has_changed
     }
 }
 
@@ -75,8 +101,9 @@ mod tests {
             })
             .collect();
         assert_eq!(grown, [4, 16, 60, 60, 60]);
-        assert!(period.reset() && period.now() == seconds(1));
-        assert!(!period.reset(), "nothing changed");
+        assert!(period.reset(PeriodReason::Unannounced) && period.now() == seconds(1));
+        assert!(!period.reset(PeriodReason::NoStream), "nothing changed");
+        assert_eq!(period.reason(), Some(PeriodReason::Unannounced));
         assert!(!Period::new(seconds(5), seconds(1)).grow(), "never shorter than the shortest");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rubelet_model::{PodStatus, PodUid};
 
-use super::doubt::{Left, RECHECK_AFTER};
+use super::doubt::Left;
 use super::telling::Telling;
 use super::{Core, Effect};
 use crate::clock::{Now, Stamp};
@@ -196,10 +196,10 @@ impl Core {
         record.awaited_ends.clear();
         record.patience_ends = None;
         let is_corrected = record.recheck == Recheck::Due && before.as_ref() != Some(&status);
-        record.recheck = if record.is_suspicious(&status) { Recheck::Later } else { Recheck::No };
-        if record.recheck == Recheck::Later {
-            self.agenda.inspect(uid.clone(), now.stamp.plus(RECHECK_AFTER));
+        if let Some(due) = record.note_incomplete_ends(&status, started, now.stamp) {
+            self.agenda.inspect(uid.clone(), due);
         }
+        record.recheck = if record.incomplete_ends.is_empty() { Recheck::No } else { Recheck::Later };
         let changes = record.changes(Some(&snapshot.pod));
         // A wish that came after the inspection had begun is not fulfilled by it.
         let asked_for = record.reinspect.take_if(|at| *at <= started).is_some();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rubelet_model::{PodStatus, PodUid};
 use serde::{Deserialize, Serialize};
 
-use super::Tally;
+use super::{PeriodReason, Tally};
 use crate::announce::{Announcement, StreamError};
 use crate::clock::Stamp;
 use crate::event::PodEvent;
@@ -104,6 +104,13 @@ pub enum Effect {
         /// Which inspection.
         ticket: u64,
     },
+    /// The answer to this look is no longer wanted.
+    AbandonLook {
+        /// At which pod.
+        pod: PodUid,
+        /// Which look.
+        asked: Stamp,
+    },
     /// Put into the cache what an inspection found; `asked` is when its list was asked for.
     Store {
         /// Which pod.
@@ -164,5 +171,10 @@ pub enum Measure {
     /// Something lived and was gone before anybody looked.
     ShortLife,
     /// From now on, all pods are listed so often.
-    Period(Duration),
+    Period {
+        /// From the end of one list to the start of the next.
+        period: Duration,
+        /// Why.
+        reason: PeriodReason,
+    },
 }

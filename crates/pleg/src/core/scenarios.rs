@@ -473,6 +473,25 @@ fn a_pod_that_cannot_be_inspected_holds_nobody_back() {
     assert!(pleg.core.troubled_pods(now).is_empty());
 }
 
+/// Those who wait behind pods that hang are well, as far as anybody knows.
+#[test]
+fn pods_that_wait_for_their_turn_are_counted_and_not_called_stuck() {
+    let mut pleg = Harness::with(Config { inspect_limit: 1, slow_limit: 1, ..Config::default() });
+    let names = ["a", "b", "c", "d"];
+    pleg.hanging = names.iter().map(|uid| (*uid).into()).collect();
+    pleg.start_list();
+    pleg.answer_list(names.iter().map(|uid| pod(uid, &[("x", Running)])).collect());
+    for _ in 0..4 {
+        pleg.pass(Duration::from_millis(1_100));
+        pleg.tick();
+    }
+    let now = pleg.now().stamp;
+    let health = pleg.core.health(&[], now);
+    let stuck: Vec<&str> = health.stuck_pods.iter().map(|stuck| &*stuck.pod.name).collect();
+    assert_eq!((stuck, health.waiting_pods), (vec!["a", "b"], 2));
+    assert!(health.to_string().ends_with("; 2 pods wait for inspection"), "{health}");
+}
+
 #[test]
 fn an_interrupted_pleg_goes_on_where_it_was() {
     let mut pleg = Harness::new();

@@ -23,7 +23,7 @@ use super::{Core, Effect, Measure};
 use crate::announce::{Announcement, LifeStep, StreamError};
 use crate::clock::{Now, Stamp};
 use crate::event::{EventKind, Exit, PodEvent, Subject, Trigger};
-use crate::records::Change;
+use crate::records::{Change, steps_in};
 use crate::stream_facts::StreamFacts;
 
 /// How long a change may be known before its announcement comes.
@@ -159,9 +159,11 @@ impl Core {
     }
 
     /// Whoever followed it does so no more.
-    pub(super) fn forget_stream(&mut self) {
+    pub(super) fn forget_stream(&mut self, out: &mut Vec<Effect>) {
         self.announced.close();
-        self.period.reset();
+        if self.period.reset(PeriodReason::Restarted) {
+            self.tell_period(out);
+        }
     }
 
     /// Whether what this event is about has ended, and been told.
@@ -196,9 +198,8 @@ impl Core {
         if self.announced.graves.has(&id) {
             return;
         }
-        let owner = pod.as_ref().map(|pod| &pod.uid);
-        let record = match owner.and_then(|uid| self.records.get(uid)) {
-            Some(record) => Some(record),
+        let record = match &pod {
+            Some(pod) => self.records.get(&pod.uid),
             None => self.records.values().find(|record| record.committed_step(&id).is_some()),
         };
         if record.and_then(|record| record.committed_step(&id)).is_some_and(|known| known >= step) {
@@ -250,9 +251,10 @@ impl Core {
             .collect();
         for id in heard_before {
             let Some(thing) = self.announced.things.get_mut(&id) else { continue };
-            let record = thing.pod.as_ref().and_then(|pod| self.records.get(&pod.uid));
-            let record =
-                record.or_else(|| self.records.values().find(|record| record.newest_step(&id).is_some()));
+            let record = match &thing.pod {
+                Some(pod) => self.records.get(&pod.uid),
+                None => self.records.values().find(|record| record.newest_step(&id).is_some()),
+            };
             let newest = record.and_then(|record| record.newest_step(&id));
             let will_be_told = record.is_some_and(|record| record.holds(&id));
             match newest {
@@ -352,10 +354,12 @@ impl Core {
 
     /// Forgets the announcements that a committed view has caught up with.
     pub(super) fn settle_announcements(&mut self, uid: &PodUid) {
-        let Some(record) = self.records.get(uid) else { return };
-        self.announced
-            .things
-            .retain(|id, thing| record.committed_step(id).is_none_or(|step| step < thing.steps.last()));
+        let Some(committed) = self.records.get(uid).and_then(|record| record.committed()) else { return };
+        for (id, step) in steps_in(committed) {
+            if self.announced.things.get(id).is_some_and(|thing| step >= thing.steps.last()) {
+                self.announced.things.remove(id);
+            }
+        }
     }
 
     /// Counts what has not been announced in time.

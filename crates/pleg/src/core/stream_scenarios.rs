@@ -5,6 +5,8 @@ use std::time::Duration;
 use EventKind::{ContainerDied as Died, ContainerRemoved as Removed, ContainerStarted as Started, PodSync};
 use LifeStep::{Created as WasCreated, Deleted, Started as WasStarted, Stopped};
 
+use rubelet_model::ContainerState;
+
 use super::harness::{Exited, Harness, Running, announcement, pod, told};
 use super::*;
 use crate::announce::{Announcement, LifeStep, StreamError};
@@ -31,7 +33,7 @@ fn announce(pleg: &mut Harness, announcements: impl IntoIterator<Item = Announce
 
 fn periods(pleg: &Harness) -> Vec<u64> {
     let seconds = |measure: &Measure| match measure {
-        Measure::Period(period) => Some(period.as_secs()),
+        Measure::Period { period, .. } => Some(period.as_secs()),
         _ => None,
     };
     pleg.measured.iter().filter_map(seconds).collect()
@@ -466,4 +468,97 @@ fn a_kill_that_was_just_that_is_told_once() {
     pleg.pass(Duration::from_secs(5));
     pleg.tick();
     assert_eq!((pleg.take_told(), pleg.inspecting().len()), (vec![], 0));
+}
+
+/// Somebody starts a killed container again within milliseconds, and that commits the pod anew.
+#[test]
+fn the_second_look_at_a_kill_is_had_though_the_container_was_restarted_meanwhile() {
+    let mut pleg = listening();
+    let status = |pleg: &Harness, states: &[(&str, ContainerState)], reason: &str| {
+        let mut status = pleg.status_of(&pod("A", states));
+        (status.containers[0].exit_code, status.containers[0].reason) = (137, reason.into());
+        status
+    };
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    let killed = status(&pleg, &[("c1", Exited)], "Error");
+    pleg.answer_inspection_with(killed);
+    pleg.take_told();
+
+    pleg.pass(Duration::from_millis(300));
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    let restarted = [("c1", Exited), ("c2", Running)];
+    pleg.answer_look("A", Some(pod("A", &restarted)));
+    let again = status(&pleg, &restarted, "Error");
+    pleg.answer_inspection_with(again);
+    assert_eq!(pleg.take_told(), [told(Started, "A", "c2")]);
+
+    pleg.pass(Duration::from_millis(700));
+    pleg.tick();
+    assert_eq!(pleg.inspecting().len(), 1, "the second look is due a second after the end was seen");
+    let corrected = status(&pleg, &restarted, "OOMKilled");
+    pleg.answer_inspection_with(corrected);
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")]);
+    pleg.pass(Duration::from_secs(5));
+    pleg.tick();
+    assert!(pleg.inspecting().is_empty(), "there is no third");
+}
+
+/// Two ends, one after the other: each has its second look, a second after it was seen.
+#[test]
+fn every_kill_has_a_second_look_of_its_own() {
+    let mut pleg = listening();
+    let killed = |pleg: &Harness, states: &[(&str, ContainerState)]| {
+        let mut status = pleg.status_of(&pod("A", states));
+        for container in status.containers.iter_mut().filter(|container| container.state == Exited) {
+            container.exit_code = 137;
+        }
+        status
+    };
+    let mut see = |states: &[(&str, ContainerState)]| {
+        let at = pleg.now().stamp;
+        pleg.step(Input::Nudge { pod: "A".into(), at });
+        pleg.answer_look("A", Some(pod("A", states)));
+        let status = killed(&pleg, states);
+        pleg.answer_inspection_with(status);
+        pleg.pass(Duration::from_millis(200));
+        pleg.tick();
+    };
+    see(&[("c1", Running), ("c2", Running)]);
+    see(&[("c1", Exited), ("c2", Running)]);
+    see(&[("c1", Exited), ("c2", Exited)]);
+    let mut looks = 0;
+    for _ in 0..10 {
+        while !pleg.inspecting().is_empty() {
+            looks += 1;
+            let status = killed(&pleg, &[("c1", Exited), ("c2", Exited)]);
+            pleg.answer_inspection_with(status);
+        }
+        pleg.pass(Duration::from_millis(200));
+        pleg.tick();
+    }
+    assert_eq!(looks, 2);
+}
+
+/// Only of what was there before anybody looked is the first word the last.
+#[test]
+fn a_made_up_exit_code_is_doubted_in_the_first_status_of_a_new_pod() {
+    let made_up = |pleg: &mut Harness| {
+        let mut status = pleg.status_of(&pod("A", &[("c1", Exited)]));
+        status.containers[0].exit_code = 255;
+        pleg.answer_inspection_with(status);
+    };
+    let mut pleg = Harness::new();
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    made_up(&mut pleg);
+    assert_eq!(pleg.take_told(), [told(Died, "A", "c1")], "nobody will know better");
+
+    let mut pleg = Harness::new();
+    pleg.relist(vec![]);
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    made_up(&mut pleg);
+    assert_eq!(pleg.take_told(), [], "somebody may know better in a moment");
 }

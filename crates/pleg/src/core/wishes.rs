@@ -3,7 +3,7 @@
 use rubelet_model::PodUid;
 use serde::{Deserialize, Serialize};
 
-use super::{Core, FullList};
+use super::{Core, Effect, FullList};
 use crate::clock::{Now, Stamp};
 use crate::event::Trigger;
 use crate::records::Inspection;
@@ -43,10 +43,10 @@ impl Core {
         }
     }
 
-    pub(super) fn interrupted(&mut self, now: Now) {
+    pub(super) fn interrupted(&mut self, now: Now, out: &mut Vec<Effect>) {
         self.full_list = FullList::DueAt(now.stamp);
         self.list_wanted = None;
-        self.forget_stream();
+        self.forget_stream(out);
         self.looks.clear();
         self.lanes.clear();
         self.rounds.clear();

@@ -45,6 +45,24 @@ fn a_slow_reader_gets_one_pod_sync_in_place_of_what_it_missed() {
     assert_eq!(read.iter().map(|event| event.merged).sum::<u64>(), 10_000);
 }
 
+/// Pods come and go for as long as a node lives, and a reader may never read.
+#[test]
+fn a_reader_that_never_reads_does_not_grow_with_the_pods_that_ever_were() {
+    let feed = Feed::default();
+    let mut reader = feed.subscribe();
+    let mut told = 0;
+    for pod in 0..2 * MOST_PODS {
+        for _ in 0..3 {
+            told += 1;
+            feed.tell(event(told, &pod.to_string()));
+        }
+    }
+    assert!(reader.pending() <= MOST_PODS + (PER_POD - 1) * MANY_PODS, "{} wait", reader.pending());
+    let read: Vec<_> = std::iter::from_fn(|| reader.try_next()).collect();
+    assert_eq!(read.iter().map(|event| event.merged).sum::<u64>(), told, "all are counted");
+    assert_eq!(read.last().map(|event| &*event.pod.name), Some((2 * MOST_PODS - 1).to_string().as_str()));
+}
+
 #[test]
 fn one_subscriber_does_not_touch_what_another_reads() {
     let feed = Feed::default();

@@ -13,12 +13,18 @@ use crate::observe::{Listing, ObserveError};
 /// The version of the format that is written. Readers know all up to theirs.
 pub(super) const VERSION: u32 = 1;
 
+/// By which rules the core decides. Raised whenever the same inputs may lead to other questions than before.
+pub(super) const RULES: u32 = 1;
+
 /// The first entry of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
     /// The version of the format.
     pub rubelet_recording: u32,
+    /// By which rules the core decided that was recorded.
+    #[serde(default)]
+    pub rules: u32,
     /// When it was begun.
     pub began_at: UnixNanos,
     /// What was recorded, in words: the runtime and its endpoint.

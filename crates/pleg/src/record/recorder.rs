@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use super::entry::{Entry, Header, LastList, Plain, Recorded, State, VERSION};
+use tokio::sync::watch;
+
+use super::entry::{Entry, Header, LastList, Plain, RULES, Recorded, State, VERSION};
 use super::frame;
-use super::sink::{RecordError, Sink};
+use super::sink::{Order, RecordError, Sink};
 use crate::clock::{Now, wall_clock};
 use crate::core::{Core, Input};
 
-/// Room for the entry that ends a recording.
+/// Room for the entry that ends a file.
 const END: u64 = 64;
 
 /// Records one PLEG. Give it to [`Pleg::record`](crate::Pleg::record).
@@ -25,6 +27,17 @@ pub struct Recorder {
     /// How much is in the current file, and how much of that is its header.
     size: u64,
     header: u64,
+}
+
+/// What became of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// It is recorded, or soon will be.
+    Taken,
+    /// It is not: the disk is too slow, or there is no room for it.
+    LeftOut,
+    /// Nothing is recorded any more.
+    Failed,
 }
 
 impl Recorder {
@@ -49,7 +62,7 @@ impl Recorder {
         Ok(Self::new(Sink::ring(folder, size)?, about.into()))
     }
 
-    fn new(sink: Sink, about: String) -> Self {
+    pub(super) fn new(sink: Sink, about: String) -> Self {
         let mut recorder = Self {
             sink,
             about,
@@ -59,43 +72,78 @@ impl Recorder {
             size: 0,
             header: 0,
         };
-        recorder.begin_file();
+        let header = recorder.header();
+        recorder.has_begun(&header);
+        // Nothing waits yet, so it is taken.
+        recorder.sink.order(Order::Write(header));
         recorder
     }
 
-    fn begin_file(&mut self) {
-        let header = Header { rubelet_recording: VERSION, began_at: wall_clock(), about: self.about.clone() };
-        let mut line = Vec::new();
-        frame::write(&mut line, &header);
-        self.header = line.len() as u64;
-        self.size = self.header;
-        self.needs_state = true;
-        self.sink.write(line);
+    /// Why nothing can be recorded any more, as soon as that is so: for those who would rather end.
+    #[must_use]
+    pub fn trouble(&self) -> watch::Receiver<Option<RecordError>> {
+        self.sink.trouble()
     }
 
-    /// Takes down what `core` is about to be told.
-    pub(crate) fn note(&mut self, core: &Core, input: &Input, now: Now) {
+    fn header(&self) -> Vec<u8> {
+        let (began_at, about) = (wall_clock(), self.about.clone());
+        let header = Header { rubelet_recording: VERSION, rules: RULES, began_at, about };
+        let mut line = Vec::new();
+        frame::write(&mut line, &header);
+        line
+    }
+
+    /// A file with this header has begun.
+    fn has_begun(&mut self, header: &[u8]) {
+        self.header = header.len() as u64;
+        self.size = self.header;
+        self.needs_state = true;
+    }
+
+    /// Takes down what `core` is about to be told. Where that is not possible it costs nothing, either: the core waits
+    /// while its state is written down.
+    pub(crate) fn note(&mut self, core: &Core, input: &Input, now: Now) -> Noted {
+        if self.sink.has_failed() {
+            self.last_list = LastList::default();
+            return Noted::Failed;
+        }
+        if !self.sink.has_room() {
+            return self.leave_out();
+        }
         let mut piece = self.piece(core, input, now);
         if let Some(limits) = self.sink.limits {
-            let is_full = self.size > self.header && self.size + piece.len() as u64 > limits.file;
-            if is_full && self.sink.next_file() {
-                self.begin_file();
+            let is_full = self.size > self.header && self.size + piece.len() as u64 + END > limits.file;
+            if is_full && self.next_file() {
                 piece = self.piece(core, input, now);
             }
             if self.size + piece.len() as u64 + END > limits.folder {
-                self.leave_out(limits.folder, piece.len());
-                return;
+                if self.left_out == 0 {
+                    let (limit, length) = (limits.folder, piece.len());
+                    tracing::warn!(
+                        "the recording may take {limit} bytes, and what is to be recorded takes {length}: it is left out"
+                    );
+                }
+                return self.leave_out();
             }
         }
         let length = piece.len() as u64;
-        if self.sink.write(piece) {
-            self.needs_state = false;
-            self.left_out = 0;
-            self.size += length;
-        } else {
-            self.needs_state = true;
-            self.left_out += 1;
+        if !self.sink.order(Order::Write(piece)) {
+            return self.leave_out();
         }
+        self.needs_state = false;
+        self.left_out = 0;
+        self.size += length;
+        Noted::Taken
+    }
+
+    /// Ends this file and goes on in the next. Each can be played on its own.
+    fn next_file(&mut self) -> bool {
+        let first = self.header();
+        let is_begun = self.sink.order(Order::NextFile { last: end(), first: first.clone() });
+        if is_begun {
+            self.has_begun(&first);
+        }
+        is_begun
     }
 
     /// An input as it is written, with what must stand before it.
@@ -120,14 +168,10 @@ impl Recorder {
         piece
     }
 
-    fn leave_out(&mut self, limit: u64, length: usize) {
-        if self.left_out == 0 {
-            tracing::warn!(
-                "the recording may take {limit} bytes, and what is to be recorded takes {length}: it is left out"
-            );
-        }
+    fn leave_out(&mut self) -> Noted {
         self.needs_state = true;
         self.left_out += 1;
+        Noted::LeftOut
     }
 
     /// Ends the recording, and waits until it is written.
@@ -136,8 +180,21 @@ impl Recorder {
     ///
     /// If it could not all be written.
     pub fn finish(mut self) -> Result<(), RecordError> {
-        let mut line = Vec::new();
-        frame::write(&mut line, &Entry::End);
-        self.sink.finish(line)
+        let mut last = Vec::new();
+        if self.left_out > 0 {
+            frame::write(&mut last, &Entry::Gap(self.left_out));
+        }
+        last.extend(end());
+        self.sink.finish(last)
     }
 }
+
+fn end() -> Vec<u8> {
+    let mut line = Vec::new();
+    frame::write(&mut line, &Entry::End);
+    line
+}
+
+#[cfg(test)]
+#[path = "recorder_tests.rs"]
+mod tests;

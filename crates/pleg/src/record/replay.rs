@@ -2,9 +2,9 @@
 
 use std::io::BufRead;
 
-use super::entry::{Entry, LastList, Plain, Recorded, State};
+use super::entry::{Entry, LastList, Plain, RULES, Recorded, State};
 use super::reader::{Damage, Recording};
-use crate::clock::Now;
+use crate::clock::{Now, Stamp};
 use crate::core::{Core, Effect, Input};
 use crate::event::PodEvent;
 use crate::health::Health;
@@ -96,9 +96,13 @@ impl<R: BufRead> Replay<R> {
         }
     }
 
-    fn play(&mut self, now: Now, input: Input) {
+    fn play(&mut self, now: Now, mut input: Input) {
         self.now = Some(now);
         let Some(core) = &mut self.core else { return };
+        // By the same rules every answer finds its question, and one that comes too late finds none.
+        if self.recording.header().rules != RULES {
+            core.fit(&mut input);
+        }
         let told = core.step(input, now).into_iter().filter_map(|effect| match effect {
             Effect::Tell(event) if event.kind.is_delivered() => Some(Played::Event(event)),
             _ => None,
@@ -107,10 +111,16 @@ impl<R: BufRead> Replay<R> {
         self.played.reverse();
     }
 
-    /// The health of the PLEG, as of the last input that was played. Which calls were under way is not recorded.
+    /// Whether there is more to play, later than what was wanted.
     #[must_use]
-    pub fn health(&self) -> Option<Health> {
-        let (core, now) = (self.core.as_ref()?, self.now?.stamp);
-        Some(core.health(&[], now))
+    pub fn has_more(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// The health of the PLEG at a moment after the last input that was played. Which calls were under way is not
+    /// recorded.
+    #[must_use]
+    pub fn health(&self, at: Stamp) -> Option<Health> {
+        Some(self.core.as_ref()?.health(&[], at))
     }
 }

@@ -1,38 +1,58 @@
 //! Where a recording goes: one file, or a folder of files of which the oldest are removed.
 //!
-//! A thread of its own writes, so that a slow disk slows nothing but the recording.
+//! A thread of its own writes, so that a slow disk slows nothing but the recording. What waits for it is bounded, by
+//! number and by bytes. When it cannot write any more it says so once, and nothing else is given to it.
 
-use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+
+use tokio::sync::watch;
+
+use super::files::{Files, Output};
 
 /// How many pieces may wait to be written.
 const WAITING: usize = 256;
-/// What the files of a folder are called, before and after their number.
-const NAME: (&str, &str) = ("pleg-", ".recording");
-/// A folder holds so many files, of which the newest is being written.
-const FILES: u64 = 4;
+/// How many bytes may wait before no more is taken. A single piece may be larger.
+const WAITING_BYTES: usize = 16 << 20;
 
 /// Why there is no recording.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot write {}: {source}", path.display())]
 pub struct RecordError {
     /// Which file or folder.
     pub path: PathBuf,
     /// What is wrong with it.
-    pub source: io::Error,
+    pub source: Arc<io::Error>,
+}
+
+impl RecordError {
+    fn new(path: &Path, source: io::Error) -> Self {
+        Self { path: path.to_owned(), source: Arc::new(source) }
+    }
 }
 
 /// What the thread is asked to do.
 #[derive(Debug)]
-enum Order {
+pub(super) enum Order {
     Write(Vec<u8>),
-    /// What follows goes into a file of its own.
-    NextFile,
+    /// Ends the file with this, and begins the next one with that. In one order, so that no file lacks its header.
+    NextFile {
+        last: Vec<u8>,
+        first: Vec<u8>,
+    },
+}
+
+impl Order {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Write(piece) => piece.len(),
+            Self::NextFile { last, first } => last.len() + first.len(),
+        }
+    }
 }
 
 /// How large a recording may become, if there is a limit.
@@ -44,173 +64,121 @@ pub(super) struct Limits {
     pub(super) file: u64,
 }
 
+/// What waits for the thread.
+#[derive(Debug, Default)]
+struct Waiting {
+    orders: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
 /// The end of it that the recorder holds.
 #[derive(Debug)]
 pub(super) struct Sink {
     orders: Option<SyncSender<Order>>,
-    thread: Option<JoinHandle<io::Result<()>>>,
-    pub(super) limits: Option<Limits>,
+    waiting: Arc<Waiting>,
+    thread: Option<JoinHandle<()>>,
+    trouble: watch::Receiver<Option<RecordError>>,
     path: PathBuf,
+    pub(super) limits: Option<Limits>,
 }
 
 impl Sink {
     /// Everything into one file, which must not be there yet.
     pub(super) fn file(path: &Path) -> Result<Self, RecordError> {
-        let failed = |source| RecordError { path: path.to_owned(), source };
-        let current = BufWriter::new(create(path).map_err(failed)?);
-        Ok(Self::start(path, None, Files { current, ring: None }))
+        let files = Files::one(path).map_err(|source| RecordError::new(path, source))?;
+        Ok(Self::start(path, None, files))
     }
 
     /// Into files in a folder, which together are never larger than `size`: the oldest make room for the newest.
     pub(super) fn ring(folder: &Path, size: u64) -> Result<Self, RecordError> {
-        let failed = |source| RecordError { path: folder.to_owned(), source };
-        std::fs::create_dir_all(folder).map_err(failed)?;
-        let mut ring = Ring::open(folder, size).map_err(failed)?;
-        let current = ring.next().map_err(failed)?;
-        let limits = Limits { folder: size, file: size / FILES };
-        Ok(Self::start(folder, Some(limits), Files { current, ring: Some(ring) }))
+        let files = Files::ring(folder, size).map_err(|source| RecordError::new(folder, source))?;
+        let limits = Limits { folder: size, file: size / Files::IN_A_RING };
+        Ok(Self::start(folder, Some(limits), files))
     }
 
-    fn start(path: &Path, limits: Option<Limits>, files: Files) -> Self {
+    /// Into anything. `path` is what errors name.
+    pub(super) fn start(path: &Path, limits: Option<Limits>, output: impl Output) -> Self {
         let (orders, taken) = sync_channel(WAITING);
-        let thread = std::thread::spawn(move || files.write_all(&taken));
-        Self { orders: Some(orders), thread: Some(thread), limits, path: path.to_owned() }
+        let (failed, trouble) = watch::channel(None);
+        let waiting = Arc::<Waiting>::default();
+        let thread = std::thread::spawn({
+            let (path, waiting) = (path.to_owned(), waiting.clone());
+            move || {
+                if let Err(source) = write_all(output, &taken, &waiting) {
+                    let error = RecordError::new(&path, source);
+                    tracing::error!("the recording has ended, and nothing more is recorded: {error}");
+                    failed.send_replace(Some(error));
+                }
+            }
+        });
+        let path = path.to_owned();
+        Self { orders: Some(orders), waiting, thread: Some(thread), trouble, path, limits }
+    }
+
+    /// Why nothing can be written any more, as soon as that is so.
+    pub(super) fn trouble(&self) -> watch::Receiver<Option<RecordError>> {
+        self.trouble.clone()
+    }
+
+    /// Whether nothing can be written any more.
+    pub(super) fn has_failed(&self) -> bool {
+        // The thread tells why before it lets go.
+        self.trouble.borrow().is_some() || self.trouble.has_changed().is_err()
+    }
+
+    /// Whether something more may be given to it.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting.orders.load(Ordering::Relaxed) < WAITING
+            && self.waiting.bytes.load(Ordering::Relaxed) < WAITING_BYTES
     }
 
     /// Has something written; false if too much waits already, or nothing can be written any more.
-    pub(super) fn write(&self, piece: Vec<u8>) -> bool {
-        self.order(Order::Write(piece))
-    }
-
-    /// Goes on in the next file.
-    pub(super) fn next_file(&self) -> bool {
-        self.order(Order::NextFile)
-    }
-
-    fn order(&self, order: Order) -> bool {
-        let sent = self.orders.as_ref().map(|orders| orders.try_send(order));
-        !matches!(sent, None | Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))))
+    pub(super) fn order(&self, order: Order) -> bool {
+        let Some(orders) = &self.orders else { return false };
+        let bytes = order.bytes();
+        // Counted first: the thread may have taken it before we go on.
+        self.waiting.orders.fetch_add(1, Ordering::Relaxed);
+        self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_taken = orders.try_send(order).is_ok();
+        if !is_taken {
+            self.waiting.done(bytes);
+        }
+        is_taken
     }
 
     /// Writes the last piece, however long it takes, and says whether all could be written.
     pub(super) fn finish(&mut self, last: Vec<u8>) -> Result<(), RecordError> {
         if let Some(orders) = self.orders.take() {
-            // If the thread has ended, it says why.
+            self.waiting.orders.fetch_add(1, Ordering::Relaxed);
+            self.waiting.bytes.fetch_add(last.len(), Ordering::Relaxed);
+            // If the thread has ended, it has said why.
             let _ = orders.send(Order::Write(last));
         }
-        let written = self.thread.take().map_or(Ok(()), |thread| {
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")))
-        });
-        written.map_err(|source| RecordError { path: self.path.clone(), source })
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            return Err(RecordError::new(&self.path, io::Error::other("the writing thread panicked")));
+        }
+        self.trouble.borrow().clone().map_or(Ok(()), Err)
     }
 }
 
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// What the thread writes to.
-#[derive(Debug)]
-struct Files {
-    current: BufWriter<File>,
-    /// Nothing if there is one file only.
-    ring: Option<Ring>,
-}
-
-impl Files {
-    fn write_all(mut self, orders: &Receiver<Order>) -> io::Result<()> {
-        while let Ok(order) = orders.recv() {
-            let mut order = Some(order);
-            while let Some(now) = order {
-                self.carry_out(&now)?;
-                order = orders.try_recv().ok();
-            }
-            // Nothing waits: what happened last is what matters if the machine stops now.
-            self.current.flush()?;
-        }
-        self.current.flush()
-    }
-
-    fn carry_out(&mut self, order: &Order) -> io::Result<()> {
-        match (order, &mut self.ring) {
-            (Order::Write(piece), ring) => {
-                if let Some(ring) = ring {
-                    ring.make_room(piece.len() as u64)?;
-                }
-                self.current.write_all(piece)
-            }
-            (Order::NextFile, Some(ring)) => {
-                self.current.flush()?;
-                self.current = ring.next()?;
-                Ok(())
-            }
-            (Order::NextFile, None) => Ok(()),
-        }
+impl Waiting {
+    fn done(&self, bytes: usize) {
+        self.orders.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// The files of a folder, of which the last is being written.
-#[derive(Debug)]
-struct Ring {
-    folder: PathBuf,
-    limit: u64,
-    kept: VecDeque<Kept>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kept {
-    number: u64,
-    size: u64,
-}
-
-impl Ring {
-    fn open(folder: &Path, limit: u64) -> io::Result<Self> {
-        let mut kept = Vec::new();
-        for entry in std::fs::read_dir(folder)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let number: Option<u64> =
-                name.to_str().and_then(|name| name.strip_prefix(NAME.0)?.strip_suffix(NAME.1)?.parse().ok());
-            if let Some(number) = number {
-                kept.push(Kept { number, size: entry.metadata()?.len() });
-            }
+fn write_all(mut output: impl Output, orders: &Receiver<Order>, waiting: &Waiting) -> io::Result<()> {
+    while let Ok(order) = orders.recv() {
+        let mut order = Some(order);
+        while let Some(now) = order {
+            let written = output.carry_out(&now);
+            waiting.done(now.bytes());
+            written?;
+            order = orders.try_recv().ok();
         }
-        kept.sort_unstable();
-        Ok(Self { folder: folder.to_owned(), limit, kept: kept.into() })
+        // Nothing waits: what happened last is what matters if the machine stops now.
+        output.flush()?;
     }
-
-    fn path(&self, number: u64) -> PathBuf {
-        self.folder.join(format!("{}{number:08}{}", NAME.0, NAME.1))
-    }
-
-    /// The next file, with room made for it.
-    fn next(&mut self) -> io::Result<BufWriter<File>> {
-        while self.kept.len() as u64 >= FILES {
-            self.remove_oldest()?;
-        }
-        let number = self.kept.back().map_or(0, |last| last.number + 1);
-        let file = create(&self.path(number))?;
-        self.kept.push_back(Kept { number, size: 0 });
-        Ok(BufWriter::new(file))
-    }
-
-    /// Removes old files until so much more fits, which then is written to the newest.
-    fn make_room(&mut self, length: u64) -> io::Result<()> {
-        let size = |kept: &VecDeque<Kept>| kept.iter().map(|kept| kept.size).sum::<u64>();
-        while self.kept.len() > 1 && size(&self.kept) + length > self.limit {
-            self.remove_oldest()?;
-        }
-        if let Some(newest) = self.kept.back_mut() {
-            newest.size += length;
-        }
-        Ok(())
-    }
-
-    fn remove_oldest(&mut self) -> io::Result<()> {
-        let Some(oldest) = self.kept.pop_front() else { return Ok(()) };
-        match std::fs::remove_file(self.path(oldest.number)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
+    output.flush()
 }

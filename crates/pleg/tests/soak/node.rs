@@ -1,5 +1,7 @@
 //! A played runtime, as a PLEG observes it: every call takes a little while, and the world goes on meanwhile.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,13 +24,16 @@ const CLOCK: i64 = 4_102_444_800_000_000_000;
 pub(crate) struct Node {
     pub(crate) runtime: LocalRuntime,
     delays: Arc<Mutex<fastrand::Rng>>,
+    /// The addresses that were told of each pod.
+    addresses: Arc<Mutex<BTreeMap<PodUid, BTreeSet<Vec<IpAddr>>>>>,
 }
 
 impl Node {
     pub(crate) fn new(profile: Profile, seed: u64) -> Self {
         let runtime = LocalRuntime::new(profile, seed);
         runtime.world(|world| world.set_clock(CLOCK));
-        Self { runtime, delays: Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))) }
+        let delays = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
+        Self { runtime, delays, addresses: Arc::default() }
     }
 
     async fn delay(&self) {
@@ -67,14 +72,26 @@ impl Node {
     /// What is really there, as an inspection of everything finds it.
     pub(crate) fn truth(&self) -> Vec<PodStatus> {
         let pods = self.runtime.list(ListFilter::All).expect("it is up").pods;
-        let inspect = |pod: &RuntimePod| PodStatus {
-            pod: pod.pod.clone(),
-            ips: Vec::new(),
-            sandboxes: pod.sandboxes.iter().filter_map(|listed| self.sandbox(listed).ok()?).collect(),
-            containers: pod.containers.iter().filter_map(|listed| self.container(listed).ok()?).collect(),
+        let inspect = |pod: &RuntimePod| {
+            let sandboxes = pod.sandboxes.iter().filter_map(|listed| self.sandbox(listed).ok()?).collect();
+            let containers =
+                pod.containers.iter().filter_map(|listed| self.container(listed).ok()?).collect();
+            status(pod, sandboxes, containers)
         };
         pods.iter().map(inspect).collect()
     }
+
+    /// Whether the addresses of a pod were ever told.
+    pub(crate) fn has_told(&self, pod: &PodUid, ips: &[IpAddr]) -> bool {
+        self.addresses.lock().get(pod).is_some_and(|told| told.contains(ips))
+    }
+}
+
+/// With the addresses of the sandbox that is in use.
+fn status(pod: &RuntimePod, sandboxes: Vec<SandboxStatus>, containers: Vec<ContainerStatus>) -> PodStatus {
+    let mut status = PodStatus { pod: pod.pod.clone(), ips: Vec::new(), sandboxes, containers };
+    status.ips = status.active_sandbox().map(|active| active.ips.clone()).unwrap_or_default();
+    status
 }
 
 fn failed(call: Call, status: &Status) -> ObserveError {
@@ -111,7 +128,9 @@ impl Observe for Node {
             self.delay().await;
             containers.extend(self.container(listed)?);
         }
-        Ok(PodStatus { pod: pod.pod.clone(), ips: Vec::new(), sandboxes, containers })
+        let status = status(pod, sandboxes, containers);
+        self.addresses.lock().entry(pod.pod.uid.clone()).or_default().insert(status.ips.clone());
+        Ok(status)
     }
 
     async fn announcements(&self) -> Result<NodeEvents, StreamError> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pleg::{Config, Metrics, Pleg};
-use rubelet_model::{PodStatus, PodUid};
+use pleg::{CacheReader, Config, Metrics, Pleg};
+use rubelet_model::{PodStatus, PodUid, SandboxState};
 
 use crate::heard::Heard;
 use crate::history::History;
@@ -56,9 +56,28 @@ async fn observe(
         .collect();
     let there: BTreeMap<_, _> = truth.iter().map(|status| (status.pod.uid.clone(), facts(status))).collect();
     assert_eq!(cached, there, "{context}: the cache holds what is there");
+    assert_addresses(&node, &truth, &handle.cache(), context);
     let heard = heard.lock();
     heard.assert_is(&truth, context);
     heard.assert_facts_are_told_once_and_in_order(context);
     assert!(handle.health().healthy, "{context}: {}", handle.health());
     cached
+}
+
+/// A pod has the addresses of its sandbox; one that has none in use any more keeps those that were told before.
+fn assert_addresses(node: &Node, truth: &[PodStatus], cache: &CacheReader, context: &str) {
+    for there in truth {
+        let uid = &there.pod.uid;
+        let cached = cache.get(uid).expect("it was compared").ips.clone();
+        let has_ready = there.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready);
+        if has_ready || !there.ips.is_empty() {
+            assert_eq!(cached, there.ips, "{context}: the addresses of {}", there.pod);
+        } else {
+            assert!(
+                cached.is_empty() || node.has_told(uid, &cached),
+                "{context}: {cached:?} of {}",
+                there.pod
+            );
+        }
+    }
 }

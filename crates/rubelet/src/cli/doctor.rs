@@ -3,18 +3,19 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::doctor::{Severity, diagnose, examine, examine_agent, json, text};
+use crate::doctor::{Facts, Verdict, diagnose, examine, examine_agent, json, text};
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
-use crate::local::AgentClient;
+use crate::local::{AgentClient, AgentError};
 use crate::place::Place;
-use crate::watch::{Events, Format, told_to_end};
+use crate::watch::{Events, Format, standstill, told_to_end};
 
 /// The arguments of `rubelet doctor`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "If an agent runs with the data folder, it is asked: it has watched the runtime all the time, and nothing new is \
-opened beside it. With --runtime-endpoint, or without an agent, the runtime itself is looked at.\n\nEnds with 0 if there is no problem (there may be warnings), with 1 if there is one, and with 2 \
+opened beside it. With --runtime-endpoint, without an agent, or if the agent does not answer, the runtime itself is looked \
+at.\n\nEnds with 0 if there is no problem (there may be warnings), with 1 if there is one, and with 2 \
 if it cannot tell: as a custom plugin of node-problem-detector does."
 )]
 pub(super) struct Args {
@@ -43,23 +44,11 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Err(error) => return super::fail(Failure::Usage, &error),
     };
     let examined = runtime.block_on(async {
-        let examine = async {
-            if !args.runtime.is_given()
-                && let Some(agent) = AgentClient::of(&args.place).await.map_err(|error| error.to_string())?
-            {
-                let place = args.place.given().display().to_string();
-                let examined = examine_agent(&agent, place, args.time).await;
-                return examined.map_err(|error| error.to_string());
-            }
-            let found = match args.runtime.find().await {
-                Err(error) if error.failure() == Failure::Usage => return Err(error.to_string()),
-                found => found,
-            };
-            Ok(examine(found, args.time, args.events).await)
-        };
         tokio::select! {
             () = told_to_end() => Err("interrupted before it could tell".to_owned()),
-            facts = examine => facts,
+            // A runtime may stand still with those who do not read its events, and what stands still sees nothing.
+            () = standstill::asked_for() => Err("stopped before it could tell, so it has ended".to_owned()),
+            facts = examine_what_is_there(args) => facts,
         }
     });
     runtime.shutdown_background();
@@ -73,6 +62,35 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Format::Json => json(&facts, &findings) + "\n",
     };
     super::show(&said);
-    let has_problem = findings.iter().any(|finding| finding.severity == Severity::Problem);
-    if has_problem { ExitCode::from(1) } else { ExitCode::SUCCESS }
+    match Verdict::of(&findings) {
+        Verdict::Well => ExitCode::SUCCESS,
+        Verdict::Ill => ExitCode::from(1),
+        Verdict::CannotTell => ExitCode::from(2),
+    }
+}
+
+/// The agent if there is one, and the runtime itself if there is none, or none that answers.
+async fn examine_what_is_there(args: &Args) -> Result<Facts, String> {
+    let mut silent_agent = None;
+    if !args.runtime.is_given() {
+        match ask_agent(args).await {
+            Ok(Some(facts)) => return Ok(facts),
+            Ok(None) => {}
+            Err(error) => match error.silence() {
+                Some(seen) => silent_agent = Some(seen),
+                None => return Err(error.to_string()),
+            },
+        }
+    }
+    let found = match args.runtime.find().await {
+        Err(error) if error.failure() == Failure::Usage => return Err(error.to_string()),
+        found => found,
+    };
+    Ok(Facts { silent_agent, ..examine(found, args.time, args.events).await })
+}
+
+async fn ask_agent(args: &Args) -> Result<Option<Facts>, AgentError> {
+    let Some(agent) = AgentClient::of(&args.place).await? else { return Ok(None) };
+    let place = args.place.given().display().to_string();
+    examine_agent(&agent, place, args.time).await.map(Some)
 }

@@ -7,16 +7,18 @@ use std::time::Duration;
 use pleg::cri::CriObserver;
 use pleg::record::Recorder;
 use pleg::{Config, Metrics, Pleg, Subscription};
+use tokio::sync::watch;
 
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
-use crate::watch::{Events, told_to_end};
+use crate::watch::{Events, standstill, told_to_end};
 
 /// The arguments of `rubelet record`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Only reads from the runtime. What pods run with (environment, annotations, mounts) is not \
-recorded. Ends with 0 when the time is over or on Ctrl-C; with 3 if the runtime cannot be reached at the start."
+recorded. Ends with 0 when the time is over or on Ctrl-C; with 3 if the runtime cannot be reached at the start, and at once \
+if the file cannot be written any more. Ctrl-Z hangs up first: a runtime may stand still with those who do not read its events."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -52,9 +54,10 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
     let about = format!("{} at {}", found.runtime, found.client.endpoint());
     let system = |error: pleg::record::RecordError| (Failure::System, error.to_string());
     let recorder = Recorder::to_file(&args.output, &about).map_err(system)?;
+    let mut trouble = recorder.trouble();
     let mut config = Config::default();
     config.follow_events = args.events.are_followed_on(&found.runtime);
-    let mut pleg = Pleg::new(CriObserver::new(found.client), config, Metrics::default());
+    let mut pleg = Pleg::new(CriObserver::new(found.client.clone()), config, Metrics::default());
     pleg.record(Some(recorder));
     let mut events = pleg.handle().subscribe();
     pleg.start();
@@ -65,16 +68,17 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
             None => std::future::pending().await,
         }
     };
-    let count = async {
-        let mut count = 0_u64;
-        tokio::select! {
-            () = told_to_end() => {}
-            () = time_is_over => {}
-            () = count_events(&mut events, &mut count) => {}
-        }
-        count
-    };
-    let count = count.await;
+    let mut count = 0_u64;
+    let stood_still = watch::Sender::default();
+    tokio::select! {
+        () = told_to_end() => {}
+        () = time_is_over => {}
+        // What cannot be written is not worth waiting for; why not is told below.
+        _ = trouble.wait_for(Option::is_some) => {}
+        () = count_events(&mut events, &mut count) => {}
+        // A runtime may stand still with those who do not read its events.
+        never = standstill::whenever_asked(&mut pleg, &found.client, &stood_still) => match never {},
+    }
     pleg.stop().await;
     if let Some(recorder) = pleg.record(None) {
         recorder.finish().map_err(system)?;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use pleg::Now;
 use pleg::record::{Damage, Played, Recording, Replay};
+use pleg::{Now, Stamp};
 
 use crate::exit::Failure;
 use crate::watch::{Filter, Format, event_line};
@@ -56,6 +56,17 @@ impl Until {
             Err(_) => crate::span::parse(text).map(Self::After).map_err(|_| {
                 format!("{text:?} is neither a time (2026-11-16T12:00:00Z) nor a length of time (90s)")
             }),
+        }
+    }
+
+    /// The moment by the recording's clock, if this was its first reading and that the last one before it.
+    fn stamp(self, first: Now, last: Now) -> Stamp {
+        match self {
+            Self::Moment(moment) => {
+                let ahead = (moment.as_nanosecond() - i128::from(last.wall.0)).max(0);
+                last.stamp.plus(Duration::from_nanos(u64::try_from(ahead).unwrap_or(u64::MAX)))
+            }
+            Self::After(time) => first.stamp.plus(time).max(last.stamp),
         }
     }
 
@@ -116,7 +127,8 @@ fn replay(args: &Args) -> Result<(), Trouble> {
         }
     };
     if args.health
-        && let Some(health) = replay.health()
+        && let Some(last) = replay.now()
+        && let Some(health) = replay.health(as_of(args.until, first.get(), last, replay.has_more()))
     {
         let text = match args.output {
             Format::Text => health.to_string(),
@@ -126,4 +138,40 @@ fn replay(args: &Args) -> Result<(), Trouble> {
     }
     out.flush().map_err(Trouble::Print)?;
     ended
+}
+
+/// The moment that was asked for, but none after the end of the recording: of that it says nothing.
+fn as_of(until: Option<Until>, first: Option<Now>, last: Now, has_more: bool) -> Stamp {
+    match until {
+        Some(until) if has_more => until.stamp(first.unwrap_or(last), last),
+        Some(_) | None => last.stamp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rubelet_model::UnixNanos;
+
+    use super::*;
+
+    fn now(seconds: u64) -> Now {
+        let nanos = seconds * 1_000_000_000;
+        Now { stamp: Stamp::from_nanos(nanos), wall: UnixNanos(nanos as i64) }
+    }
+
+    #[test]
+    fn health_is_as_of_the_moment_that_was_asked_for() {
+        let (first, last) = (Some(now(10)), now(13));
+        let after = |seconds| Some(Until::After(Duration::from_secs(seconds)));
+        let at = |text: &str| Some(Until::parse(text).expect("a moment"));
+        for (until, has_more, expected) in [
+            (None, true, 13),
+            (after(200), true, 210),
+            (after(200), false, 13),
+            (at("1970-01-01T00:03:20Z"), true, 200),
+            (at("1970-01-01T00:03:20Z"), false, 13),
+        ] {
+            assert_eq!(as_of(until, first, last, has_more), now(expected).stamp, "{until:?}");
+        }
+    }
 }

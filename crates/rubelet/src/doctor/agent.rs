@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Event;
 
 use pleg::GoDuration;
 
-use super::diagnose::{Finding, Severity};
-use crate::http::AgentReport;
+use super::finding::{Finding, Severity};
+use crate::http::{AgentReport, CallReport};
 use crate::local::PodInfo;
 use crate::summary::{Mood, Summary};
 
@@ -37,6 +37,10 @@ pub(crate) struct PodFacts {
 const SLOW_PULL: Duration = Duration::from_secs(120);
 /// A pod that has not ended so long after its grace period is worth a word.
 const SLOW_END: Duration = Duration::from_secs(60);
+/// A call that has not been answered so long after it should have been is worth a word.
+const CALL_HANGS: Duration = Duration::from_secs(30);
+/// A probe that is so late is worth a word.
+const LATE_PROBE: Duration = Duration::from_secs(5);
 /// So many are named.
 const NAMED: usize = 8;
 
@@ -88,7 +92,7 @@ impl AgentFacts {
                 name: "sourceNotHeard",
                 severity: Severity::Problem,
                 what: "the agent has not seen the runtime and heard every source yet: until then it ends no pod".to_owned(),
-                evidence: format!("not ready {} after its start", GoDuration(whole(self.report.uptime))),
+                evidence: format!("not ready {} after its start", GoDuration::in_seconds(self.report.uptime)),
                 advice: "see whether every path and URL that it was given can be read, and whether the runtime answers",
             });
         }
@@ -101,6 +105,8 @@ impl AgentFacts {
                 advice: "mend what is named; the pods that ran before go on as they were",
             });
         }
+        self.calls_that_hang(findings);
+        self.probes_that_are_late(findings);
         self.pods_in_trouble(findings);
         for pod in &self.pods {
             if let Some((message, age)) = pod.pulling.as_ref().filter(|(_, age)| *age >= SLOW_PULL) {
@@ -108,7 +114,7 @@ impl AgentFacts {
                     name: "pullHangs",
                     severity: Severity::Warning,
                     what: format!("pod {}: its image does not come", pod.name),
-                    evidence: format!("{message}: begun {} ago, and neither done nor failed", GoDuration(whole(*age))),
+                    evidence: format!("{message}: begun {} ago, and neither done nor failed", GoDuration::in_seconds(*age)),
                     advice: "see whether the registry answers, and whether the runtime's disk is full; other pods wait for their images, too, if --parallel-pulls is 1",
                 });
             }
@@ -117,11 +123,63 @@ impl AgentFacts {
                     name: "podDoesNotEnd",
                     severity: Severity::Warning,
                     what: format!("pod {} does not end", pod.name),
-                    evidence: format!("its grace period was over {} ago", GoDuration(whole(late))),
+                    evidence: format!("its grace period was over {} ago", GoDuration::in_seconds(late)),
                     advice: "see what its processes wait for (a process in state D, a volume that hangs) and what the runtime logs of stopping it",
                 });
             }
         }
+    }
+
+    /// Calls by which the agent acts on a pod: those that only look are the PLEG's.
+    fn calls_that_hang(&self, findings: &mut Vec<Finding>) {
+        let is_late = |call: &&CallReport| call.age >= call.granted.saturating_add(CALL_HANGS);
+        let late: Vec<&CallReport> = self.report.calls.iter().filter(is_late).collect();
+        for call in late.iter().take(NAMED) {
+            let age = GoDuration::in_seconds(call.age);
+            let target = call.target.as_ref().map(|target| format!(" of {target}")).unwrap_or_default();
+            let granted = match call.granted {
+                Duration::ZERO => String::new(),
+                granted => format!(", of which {} were granted", GoDuration::in_seconds(granted)),
+            };
+            findings.push(Finding {
+                name: "callHangs",
+                severity: Severity::Problem,
+                what: match &call.pod {
+                    Some(pod) => format!("pod {pod}: {} hangs, and the pod waits for it", call.call),
+                    None => format!("{} hangs", call.call),
+                },
+                evidence: format!("{}{target} in flight for {age}{granted}", call.call),
+                advice: "look into the runtime's log for what it waits for: a network plugin (CNI), a volume, a process \
+                         that cannot be killed; the other pods are served all the same",
+            });
+        }
+        if late.len() > NAMED {
+            findings.push(Finding {
+                name: "callHangs",
+                severity: Severity::Problem,
+                what: format!("{} more calls of the agent hang", late.len() - NAMED),
+                evidence: format!("{} in all, for more than {}", late.len(), GoDuration(CALL_HANGS)),
+                advice: "so many at once are rarely the fault of each pod: look into the runtime's log, and at its disk",
+            });
+        }
+    }
+
+    fn probes_that_are_late(&self, findings: &mut Vec<Finding>) {
+        let probes = self.report.probes;
+        if probes.longest < LATE_PROBE {
+            return;
+        }
+        findings.push(Finding {
+            name: "probesLate",
+            severity: Severity::Warning,
+            what: "probes are asked late: what they would notice is noticed late, too".to_owned(),
+            evidence: format!(
+                "the latest by {}; {} commands wait for their turn",
+                GoDuration::in_tenths(probes.longest),
+                probes.waiting
+            ),
+            advice: "commands are dear: probe less often, or over the network; see whether the node has processors to spare",
+        });
     }
 
     fn pods_in_trouble(&self, findings: &mut Vec<Finding>) {
@@ -155,11 +213,6 @@ fn first_of(all: &[String], between: &str) -> String {
         text.push_str(&format!("{between}and {} more", all.len() - NAMED));
     }
     text
-}
-
-/// Without what nobody reads.
-fn whole(time: Duration) -> Duration {
-    Duration::from_secs(time.as_secs())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::super::render::text;
 use super::super::{Facts, diagnose};
 use super::*;
-use crate::http::SourceReport;
+use crate::http::{ProbeReport, SourceReport};
 
 fn pod(name: &str, status: &str, detail: Option<&str>) -> PodFacts {
     PodFacts {
@@ -92,6 +92,29 @@ fn an_image_that_does_not_come_and_a_pod_that_does_not_go() {
         agent.pods[0].overdue = Some(Duration::from_secs(59));
     });
     assert!(soon.contains("nothing is wrong"), "{soon}");
+}
+
+#[test]
+fn calls_of_the_agent_that_hang_and_probes_that_are_late() {
+    let call = |call: &str, pod: Option<&str>, age, granted| CallReport {
+        call: call.to_owned(),
+        pod: pod.map(str::to_owned),
+        target: (call != "run_podsandbox").then(|| "c0ffee".to_owned()),
+        age: Duration::from_secs(age),
+        granted: Duration::from_secs(granted),
+    };
+    insta::assert_snapshot!(words(|agent| {
+        agent.report.calls = vec![
+            call("run_podsandbox", Some("shop/web"), 41, 0),
+            call("stop_container", Some("shop/db"), 95, 60),
+            call("stop_container", Some("shop/in-time"), 59, 30),
+        ];
+        agent.report.probes = ProbeReport { waiting: 70, longest: Duration::from_millis(8_340) };
+    }));
+    let many = words(|agent| {
+        agent.report.calls = (0..20).map(|_| call("remove_container", None, 60, 0)).collect();
+    });
+    assert!(many.contains("12 more calls of the agent hang"), "{many}");
 }
 
 #[test]

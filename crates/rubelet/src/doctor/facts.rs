@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pleg::{Clock, Now, Report, StreamReport};
+use rubelet_cri::Operation;
 
 use super::agent::AgentFacts;
 use super::readers::StoppedReader;
@@ -18,21 +19,21 @@ pub(crate) struct Facts {
     pub(crate) endpoint: String,
     pub(crate) kind: RuntimeKind,
     /// What it says of itself.
-    pub(crate) conditions: Result<Vec<Condition>, String>,
-    /// What its lists are like; nothing if they did not answer.
-    pub(crate) lists: Option<Lists>,
+    pub(crate) conditions: Result<Vec<Condition>, Unanswered>,
+    /// What its lists are like; nothing if nobody asked for them.
+    pub(crate) lists: Option<Result<Lists, Unanswered>>,
     pub(crate) report: Option<Report>,
     /// What its events are like; nothing if they were not followed.
     pub(crate) stream: Option<StreamReport>,
     pub(crate) stopped_readers: Vec<StoppedReader>,
-    /// By how much more than it should the time of day has moved, in seconds.
+    /// By how much more than it should the time of day has moved while we looked, in seconds.
     pub(crate) clock_jump: f64,
-    /// Containers that were made later than now.
-    pub(crate) from_the_future: usize,
     /// For how long it was looked at, by us or by the agent.
     pub(crate) looked_for: Duration,
     /// The agent that was asked, if one was.
     pub(crate) agent: Option<AgentFacts>,
+    /// An agent that runs and does not answer, and what was seen of it.
+    pub(crate) silent_agent: Option<String>,
 }
 
 impl Default for Facts {
@@ -48,9 +49,9 @@ impl Default for Facts {
             stream: None,
             stopped_readers: Vec::new(),
             clock_jump: 0.0,
-            from_the_future: 0,
             looked_for: Duration::ZERO,
             agent: None,
+            silent_agent: None,
         }
     }
 }
@@ -64,6 +65,15 @@ pub(crate) struct Condition {
     pub(crate) message: String,
 }
 
+/// Why a question to the runtime has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// None came in the time that there was.
+    Waited { operation: Operation, waited: Duration },
+    /// It was refused, or never reached the runtime.
+    Failed { operation: Operation, error: String },
+}
+
 #[derive(Debug)]
 pub(crate) struct Lists {
     pub(crate) took: Duration,
@@ -73,6 +83,8 @@ pub(crate) struct Lists {
     pub(crate) exited: usize,
     pub(crate) unreadable: usize,
     pub(crate) largest_message: usize,
+    /// Containers that were made later than now.
+    pub(crate) from_the_future: usize,
 }
 
 /// Two clocks at one moment.

@@ -4,17 +4,20 @@
 //! Gathering facts and judging them are apart: [`diagnose()`] is a pure function of [`Facts`].
 
 mod agent;
+mod calls;
 mod diagnose;
 mod facts;
+mod finding;
 mod readers;
 mod render;
+mod streams;
 
 use std::time::Duration;
 
 use pleg::cri::CriObserver;
 use pleg::{Config, Metrics, Pleg};
-use rubelet_cri::{Endpoint, ListFilter, Options, RuntimeClient};
-use rubelet_model::{ContainerState, UnixNanos};
+use rubelet_cri::{Endpoint, Error, ListFilter, Operation, Options, RuntimeClient};
+use rubelet_model::ContainerState;
 use tokio::time::{Instant, timeout_at};
 
 use crate::endpoint::{Found, NotFound, Runtime};
@@ -23,10 +26,14 @@ use crate::runtime_kind::RuntimeKind;
 use crate::watch::Events;
 
 use agent::{AgentFacts, PodFacts};
-pub(crate) use diagnose::{Finding, Severity, diagnose};
+pub(crate) use diagnose::diagnose;
 pub(crate) use facts::Facts;
-use facts::{Clocks, Condition, Lists};
+use facts::{Clocks, Condition, Lists, Unanswered};
+pub(crate) use finding::{Finding, Severity, Verdict};
 pub(crate) use render::{json, text};
+
+/// A container that was made later than this from now was made by another time of day.
+const SOON: Duration = Duration::from_secs(60);
 
 /// Gathers what can be known of a runtime within `time`.
 pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, events: Events) -> Facts {
@@ -48,26 +55,25 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
     let report = handle.report();
     let stream = follow_events.then(|| report.stream.clone());
     let jump = clocks.jump();
-    let futures = future_containers(&handle, pleg::clock::wall_clock());
     pleg.stop().await;
     Facts {
-        unreachable: None,
         runtime: found.runtime.to_string(),
         endpoint: found.client.endpoint().to_string(),
         kind,
         conditions,
-        lists,
+        lists: Some(lists),
         report: Some(report),
         stream,
         stopped_readers: readers::stopped(found.client.endpoint().path()),
         clock_jump: jump,
-        from_the_future: futures,
         looked_for: time,
-        agent: None,
+        ..Facts::default()
     }
 }
 
 /// Asks an agent what it knows, and its runtime no more than how it is: no second reader of its events.
+///
+/// The runtime is asked first: whatever hangs for us has by then hung for the agent, too.
 pub(crate) async fn examine_agent(
     agent: &AgentClient,
     place: String,
@@ -75,41 +81,64 @@ pub(crate) async fn examine_agent(
 ) -> Result<Facts, AgentError> {
     let end = Instant::now() + time;
     let clocks = Clocks::read();
-    let (report, pleg, pods) = (agent.report().await?, agent.pleg_report().await?, agent.pods().await?);
     let mut facts = Facts {
         endpoint: agent.about.runtime_endpoint.clone(),
         runtime: agent.about.runtime.clone(),
-        stream: Some(pleg.stream.clone()),
-        looked_for: report.uptime,
-        report: Some(pleg),
         ..Facts::default()
     };
-    let now = pleg::clock::wall_clock().0;
-    let pods = pods.iter().map(|pod| PodFacts::of(pod, now)).collect();
-    facts.agent = Some(AgentFacts { place, report, pods });
     match agent.about.runtime_endpoint.parse::<Endpoint>() {
         Ok(endpoint) => {
             let client = RuntimeClient::new(endpoint, Options::default(), rubelet_cri::Metrics::default());
-            if let Ok(Ok(version)) = timeout_at(end, client.version()).await {
+            let (version, conditions, lists) = tokio::join!(
+                timeout_at(end, client.version()),
+                conditions(&client, end),
+                lists(&client, end)
+            );
+            if let Ok(Ok(version)) = version {
                 let runtime = Runtime { name: version.runtime_name, version: version.runtime_version };
                 facts.kind = RuntimeKind::of(&runtime);
                 facts.runtime = runtime.to_string();
             }
-            (facts.conditions, facts.lists) = tokio::join!(conditions(&client, end), lists(&client, end));
+            (facts.conditions, facts.lists) = (conditions, Some(lists));
             facts.stopped_readers = readers::stopped(client.endpoint().path());
         }
-        Err(error) => facts.conditions = Err(error.to_string()),
+        Err(error) => {
+            let (operation, error) = (Operation::Status, error.to_string());
+            facts.conditions = Err(Unanswered::Failed { operation, error });
+        }
     }
     facts.clock_jump = clocks.jump();
+    let (report, pleg, pods) = (agent.report().await?, agent.pleg_report().await?, agent.pods().await?);
+    let now = pleg::clock::wall_clock().0;
+    let pods = pods.iter().map(|pod| PodFacts::of(pod, now)).collect();
+    facts.looked_for = report.uptime;
+    facts.stream = Some(pleg.stream.clone());
+    facts.report = Some(pleg);
+    facts.agent = Some(AgentFacts { place, report, pods });
     Ok(facts)
 }
 
-/// What the runtime says of itself; an error if it does not.
-async fn conditions(client: &RuntimeClient, end: Instant) -> Result<Vec<Condition>, String> {
-    let answer = match timeout_at(end, client.status(false)).await {
-        Ok(answer) => answer.map_err(|error| error.explanation().to_string())?,
-        Err(_) => return Err("no answer".to_owned()),
-    };
+/// Asks the runtime one thing, for no longer than there is time.
+async fn ask<T>(
+    operation: Operation,
+    end: Instant,
+    question: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Unanswered> {
+    let asked = Instant::now();
+    match timeout_at(end, question).await {
+        Ok(Ok(answer)) => Ok(answer),
+        // The client has limits of its own.
+        Ok(Err(error)) if error.is_timeout() => {
+            Err(Unanswered::Waited { operation, waited: asked.elapsed() })
+        }
+        Ok(Err(error)) => Err(Unanswered::Failed { operation, error: error.explanation().to_string() }),
+        Err(_) => Err(Unanswered::Waited { operation, waited: asked.elapsed() }),
+    }
+}
+
+/// What the runtime says of itself.
+async fn conditions(client: &RuntimeClient, end: Instant) -> Result<Vec<Condition>, Unanswered> {
+    let answer = ask(Operation::Status, end, client.status(false)).await?;
     let conditions = answer.status.unwrap_or_default().conditions.into_iter();
     let condition = |of: rubelet_cri::v1::RuntimeCondition| Condition {
         name: of.r#type,
@@ -120,13 +149,15 @@ async fn conditions(client: &RuntimeClient, end: Instant) -> Result<Vec<Conditio
     Ok(conditions.map(condition).collect())
 }
 
-/// What the lists are like, if they answer.
-async fn lists(client: &RuntimeClient, end: Instant) -> Option<Lists> {
+/// What the lists are like.
+async fn lists(client: &RuntimeClient, end: Instant) -> Result<Lists, Unanswered> {
     let start = Instant::now();
-    let sandboxes = timeout_at(end, client.list_sandboxes(&ListFilter::All)).await.ok()?.ok()?;
-    let containers = timeout_at(end, client.list_containers(&ListFilter::All)).await.ok()?.ok()?;
+    let all = &ListFilter::All;
+    let sandboxes = ask(Operation::ListPodSandbox, end, client.list_sandboxes(all)).await?;
+    let containers = ask(Operation::ListContainers, end, client.list_containers(all)).await?;
     let in_state = |state| containers.iter().filter(|container| container.state == state).count();
-    Some(Lists {
+    let soon = pleg::clock::wall_clock().0.saturating_add(SOON.as_nanos() as i64);
+    Ok(Lists {
         took: start.elapsed(),
         sandboxes: sandboxes.len(),
         containers: containers.len(),
@@ -134,12 +165,6 @@ async fn lists(client: &RuntimeClient, end: Instant) -> Option<Lists> {
         exited: in_state(ContainerState::Exited),
         unreadable: sandboxes.unreadable + containers.unreadable,
         largest_message: sandboxes.largest_message.max(containers.largest_message),
+        from_the_future: containers.iter().filter(|container| container.created_at.0 > soon).count(),
     })
-}
-
-/// How many containers were made more than a minute from now.
-fn future_containers(handle: &pleg::Handle, now: UnixNanos) -> usize {
-    let soon = now.0.saturating_add(60_000_000_000);
-    let statuses = handle.cache().all().into_iter().filter_map(|(_, status)| status.ok());
-    statuses.map(|status| status.containers.iter().filter(|made| made.created_at.0 > soon).count()).sum()
 }

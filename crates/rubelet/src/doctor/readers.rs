@@ -5,10 +5,14 @@
 //! their peers are the other ends, and processes have them open under `/proc/PID/fd`.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+
+use crate::process;
 
 /// A process that was stopped (by Ctrl-Z, SIGSTOP or a debugger) while it is connected to the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +28,7 @@ pub(super) fn stopped(runtime: &Path) -> Vec<StoppedReader> {
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let stopped = |pid: u32| {
         let folder = Path::new("/proc").join(pid.to_string());
-        let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-        if !is_stopped(&stat) || !has_one_of(&folder, &peers) {
+        if !process::is_stopped(pid) || !has_one_of(&folder, &peers) {
             return None;
         }
         let command = std::fs::read(folder.join("cmdline")).ok()?;
@@ -33,11 +36,6 @@ pub(super) fn stopped(runtime: &Path) -> Vec<StoppedReader> {
         Some(StoppedReader { pid, command })
     };
     pids.filter_map(stopped).collect()
-}
-
-/// The state stands behind the name, which may itself hold blanks and parentheses.
-fn is_stopped(stat: &str) -> bool {
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
 /// Whether a process has one of these sockets open.
@@ -121,7 +119,7 @@ fn peer_if_named(mut attributes: &[u8], path: &Path) -> Option<u32> {
         let value = attributes.get(4..usize::from(length))?;
         match kind {
             NAME => {
-                is_named = value.strip_suffix(&[0]).unwrap_or(value) == path.as_os_str().as_encoded_bytes();
+                is_named = is_the_same(value.strip_suffix(&[0]).unwrap_or(value), path);
             }
             PEER => peer = number(value, 0),
             _ => {}
@@ -129,6 +127,19 @@ fn peer_if_named(mut attributes: &[u8], path: &Path) -> Option<u32> {
         attributes = attributes.get(usize::from(length).next_multiple_of(4)..).unwrap_or_default();
     }
     peer.filter(|_| is_named)
+}
+
+/// Whether a socket's name is this path, maybe by another way: `/var/run` leads to `/run`.
+fn is_the_same(name: &[u8], path: &Path) -> bool {
+    if name == path.as_os_str().as_bytes() {
+        return true;
+    }
+    let name = Path::new(OsStr::from_bytes(name));
+    // Nearly all sockets of a machine are called otherwise, and cost no look at the disk.
+    let real = |path: &Path| path.canonicalize().ok();
+    name.is_absolute()
+        && name.file_name() == path.file_name()
+        && real(name).is_some_and(|name| Some(name) == real(path))
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
@@ -146,14 +157,6 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-
-    #[test]
-    fn the_state_is_found_whatever_the_name() {
-        assert!(is_stopped("12 (crictl) T 1 12"));
-        assert!(is_stopped("12 (a) b) t 1"));
-        assert!(!is_stopped("12 (T ) S 1"));
-        assert!(!is_stopped(""));
-    }
 
     /// A process that holds the other end of a connection is found once it is stopped.
     #[test]
@@ -174,16 +177,18 @@ mod tests {
             .spawn()
             .expect("it runs");
         assert_eq!(stopped(&path), [], "it is not stopped");
-        let pid = child.id().to_string();
-        Command::new("kill").args(["-STOP", &pid]).status().expect("kill runs");
-        let stat = format!("/proc/{pid}/stat");
-        while !is_stopped(&std::fs::read_to_string(&stat).expect("it lives")) {
+        Command::new("kill").args(["-STOP", &child.id().to_string()]).status().expect("kill runs");
+        while !process::is_stopped(child.id()) {
             std::thread::yield_now();
         }
         let found = stopped(&path);
+        let by_another_way = folder.path().join("way");
+        std::os::unix::fs::symlink(folder.path(), &by_another_way).expect("linked");
+        let found_by_another_way = stopped(&by_another_way.join("s"));
         child.kill().expect("killed");
         child.wait().expect("ended");
         assert_eq!(found, [StoppedReader { pid: child.id(), command: "sleep 600".to_owned() }]);
+        assert_eq!(found_by_another_way, found, "as /var/run leads to /run");
         assert_eq!(stopped(&folder.path().join("other")), []);
     }
 

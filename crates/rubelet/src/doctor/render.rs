@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use super::{Facts, Finding, Severity};
+use super::{Facts, Finding, Severity, Verdict};
+use crate::http::AgentReport;
 
 /// For people.
 pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
     let mut text = String::new();
     if facts.unreachable.is_none() {
         if let Some(agent) = &facts.agent {
-            let up = pleg::GoDuration(std::time::Duration::from_secs(agent.report.uptime.as_secs()));
+            let up = pleg::GoDuration::in_seconds(agent.report.uptime);
             let _ = writeln!(
                 text,
                 "asked the agent of {}, which has run for {up}; --runtime-endpoint asks the runtime itself",
@@ -20,24 +21,12 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
             );
         }
         let _ = writeln!(text, "{} at {}", facts.runtime, facts.endpoint);
-        if let (Some(lists), Some(report)) = (&facts.lists, &facts.report) {
-            let _ = writeln!(
-                text,
-                "{} pods, {} containers, {} running; events {}",
-                report.pods,
-                lists.containers,
-                lists.running,
-                match &facts.stream {
-                    Some(stream) if stream.open => "are followed",
-                    Some(_) => "are not there",
-                    None => "were not read",
-                }
-            );
-        }
+        let _ = text.write_str(&counts(facts));
     }
     for finding in findings {
         let (word, style) = match finding.severity {
             Severity::Problem => ("problem", AnsiColor::Red.on_default().bold()),
+            Severity::Unclear => ("unclear", AnsiColor::Yellow.on_default().bold()),
             Severity::Warning => ("warning", AnsiColor::Yellow.on_default().bold()),
             Severity::Note => ("note", Style::new().bold()),
         };
@@ -55,6 +44,23 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
     text
 }
 
+/// How much there is, as far as it was told.
+fn counts(facts: &Facts) -> String {
+    let Some(report) = facts.report.as_ref().filter(|report| report.health.last_list.is_some()) else {
+        return String::new();
+    };
+    let containers = match &facts.lists {
+        Some(Ok(lists)) => format!(", {} containers, {} running", lists.containers, lists.running),
+        Some(Err(_)) | None => String::new(),
+    };
+    let events = match &facts.stream {
+        Some(stream) if stream.open => "are followed",
+        Some(_) => "are not there",
+        None => "were not read",
+    };
+    format!("{} pods{containers}; events {events}\n", report.pods)
+}
+
 /// For programs.
 pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> String {
     #[derive(Serialize)]
@@ -65,7 +71,11 @@ pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> String {
         /// The folder of the agent that was asked, if one was.
         #[serde(skip_serializing_if = "Option::is_none")]
         agent: Option<&'a str>,
-        healthy: bool,
+        /// What it says of itself.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent_report: Option<&'a AgentReport>,
+        /// Nothing if it cannot tell.
+        healthy: Option<bool>,
         findings: &'a [Finding],
         #[serde(skip_serializing_if = "Option::is_none")]
         pleg: Option<&'a pleg::Report>,
@@ -74,7 +84,12 @@ pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> String {
         runtime: &facts.runtime,
         endpoint: &facts.endpoint,
         agent: facts.agent.as_ref().map(|agent| agent.place.as_str()),
-        healthy: findings.iter().all(|finding| finding.severity < Severity::Problem),
+        agent_report: facts.agent.as_ref().map(|agent| &agent.report),
+        healthy: match Verdict::of(findings) {
+            Verdict::Well => Some(true),
+            Verdict::Ill => Some(false),
+            Verdict::CannotTell => None,
+        },
         findings,
         pleg: facts.report.as_ref(),
     };

@@ -1,9 +1,14 @@
 //! The words, fact by fact.
 
-use pleg::{Call, CallReport, Health, Report, Stamp, StreamFacts, StreamReport};
+use std::time::Duration;
+
+use pleg::{
+    Call, CallReport, ClockJump, Health, Report, Stamp, StreamError, StreamFacts, StreamReport, StuckPod,
+};
+use rubelet_cri::Operation;
 use rubelet_model::PodRef;
 
-use super::super::facts::Condition;
+use super::super::facts::{Condition, Lists, Unanswered};
 use super::super::readers::StoppedReader;
 use super::super::render::text;
 use super::*;
@@ -20,13 +25,15 @@ fn well() -> Facts {
         list_call: None,
         unreadable_entries: 0,
         stuck_pods: Vec::new(),
+        waiting_pods: 0,
     };
-    let stream = StreamFacts { open_since: Some(Stamp::ZERO), opened: 1, ..StreamFacts::default() };
+    let facts = StreamFacts { open_since: Some(Stamp::ZERO), opened: 1, ..StreamFacts::default() };
+    let stream = StreamReport::new(&facts, Stamp::ZERO.plus(Duration::from_secs(5)));
     Facts {
         runtime: "containerd v2.3.4".to_owned(),
         endpoint: "unix:///run/containerd/containerd.sock".to_owned(),
         kind: RuntimeKind::Containerd { major: 2, minor: 3 },
-        lists: Some(Lists {
+        lists: Some(Ok(Lists {
             took: Duration::from_millis(12),
             sandboxes: 20,
             containers: 31,
@@ -34,16 +41,19 @@ fn well() -> Facts {
             exited: 1,
             unreadable: 0,
             largest_message: 20_000,
-        }),
+            from_the_future: 0,
+        })),
         report: Some(Report {
             health,
-            stream: StreamReport::from(&stream),
+            stream: stream.clone(),
             relist_period: Duration::from_secs(1),
+            relist_reason: None,
             pods: 20,
             inspections_in_flight: 0,
             calls: Vec::new(),
+            clock_jump: None,
         }),
-        stream: Some(StreamReport::from(&stream)),
+        stream: Some(stream),
         looked_for: Duration::from_secs(5),
         ..Facts::default()
     }
@@ -89,9 +99,93 @@ fn no_runtime() {
     insta::assert_snapshot!(anstream::adapter::strip_str(&text(&facts, &diagnose(&facts))).to_string());
 }
 
+/// As it is for who looks for five seconds: nobody has an answer.
 #[test]
 fn a_list_that_hangs() {
-    insta::assert_snapshot!(health(|health| health.list_call = Some(call(Call::ListContainers, None))));
+    insta::assert_snapshot!(words(|facts| {
+        let waited = Duration::from_millis(4_980);
+        facts.lists = Some(Err(Unanswered::Waited { operation: Operation::ListContainers, waited }));
+        let report = facts.report.as_mut().expect("there is one");
+        report.pods = 0;
+        report.health.list_call = Some(call(Call::ListContainers, None));
+        report.health.healthy = false;
+        report.health.last_list = None;
+        report.health.problem = Some("pleg has yet to be successful".to_owned());
+    }));
+}
+
+/// Beside an agent whose last list was good, or is between two lists: only we have waited.
+#[test]
+fn a_list_that_hangs_for_us() {
+    insta::assert_snapshot!(words(|facts| {
+        let waited = Duration::from_secs(5);
+        facts.lists = Some(Err(Unanswered::Waited { operation: Operation::ListPodSandbox, waited }));
+    }));
+}
+
+#[test]
+fn a_list_that_fails_for_us() {
+    insta::assert_snapshot!(words(|facts| {
+        let (operation, error) = (Operation::ListContainers, "the store is damaged".to_owned());
+        facts.lists = Some(Err(Unanswered::Failed { operation, error }));
+    }));
+}
+
+#[test]
+fn a_look_that_was_too_short() {
+    insta::assert_snapshot!(words(|facts| {
+        facts.looked_for = Duration::from_millis(900);
+        let waited = Duration::from_millis(900);
+        facts.lists = Some(Err(Unanswered::Waited { operation: Operation::ListContainers, waited }));
+        facts.conditions = Err(Unanswered::Waited { operation: Operation::Status, waited });
+        let report = facts.report.as_mut().expect("there is one");
+        (report.pods, report.health.healthy) = (0, false);
+        report.health.last_list = None;
+        report.health.problem = Some("pleg has yet to be successful".to_owned());
+    }));
+}
+
+#[test]
+fn a_pleg_that_stands() {
+    insta::assert_snapshot!(health(|health| {
+        health.healthy = false;
+        health.problem = Some(
+            "pleg was last seen active 3m20s ago; threshold is 3m0s: the pleg is not running".to_owned(),
+        );
+    }));
+}
+
+#[test]
+fn an_agent_that_says_nothing() {
+    let seen = "/var/lib/rubelet/agent.sock: its process 4711 is stopped (`kill -CONT 4711` lets it go on)";
+    insta::assert_snapshot!(words(|facts| facts.silent_agent = Some(seen.to_owned())));
+}
+
+#[test]
+fn many_pods_that_hang_and_more_that_wait_for_them() {
+    insta::assert_snapshot!(words(|facts| {
+        let report = facts.report.as_mut().expect("there is one");
+        report.inspections_in_flight = 80;
+        report.health.stuck_pods = (0..11)
+            .map(|number| StuckPod {
+                pod: PodRef::new("u", "shop", format!("web-{number}").as_str()),
+                ..stuck(Call::ContainerStatus)
+            })
+            .collect();
+        report.health.waiting_pods = 37;
+    }));
+}
+
+/// What was said of a stream before it was opened again is no news.
+#[test]
+fn a_stream_that_is_open_again() {
+    for error in [StreamError::Unsupported, StreamError::SwitchedOff, StreamError::Ended] {
+        let said = words(|facts| {
+            let stream = facts.stream.as_mut().expect("there is one");
+            (stream.opened, stream.last_error) = (2, Some(error.clone()));
+        });
+        assert!(said.contains("nothing is wrong") && !said.contains("note"), "{said}");
+    }
 }
 
 #[test]
@@ -121,7 +215,7 @@ fn a_runtime_that_is_not_ready() {
 #[test]
 fn lists_that_are_slow_large_and_full_of_the_dead() {
     insta::assert_snapshot!(words(|facts| {
-        let lists = facts.lists.as_mut().expect("there is one");
+        let Some(Ok(lists)) = &mut facts.lists else { unreachable!("they were answered") };
         lists.took = Duration::from_millis(2_345);
         lists.largest_message = 9 << 20;
         (lists.containers, lists.exited, lists.unreadable) = (18_030, 18_000, 2);
@@ -156,6 +250,16 @@ fn events_that_are_stolen() {
 }
 
 #[test]
+fn events_that_were_stolen_long_ago() {
+    insta::assert_snapshot!(words(|facts| {
+        facts.runtime = "containerd v1.7.34".to_owned();
+        facts.kind = RuntimeKind::Containerd { major: 1, minor: 7 };
+        facts.stream.as_mut().expect("there is one").unannounced = 7;
+        facts.report.as_mut().expect("there is one").relist_period = Duration::from_secs(60);
+    }));
+}
+
+#[test]
 fn events_that_would_be_stolen_by_us() {
     insta::assert_snapshot!(words(|facts| {
         facts.runtime = "containerd v1.7.34".to_owned();
@@ -180,6 +284,15 @@ fn a_reader_that_stands_still() {
 fn clocks_that_jump() {
     insta::assert_snapshot!(words(|facts| {
         facts.clock_jump = -28_800.0;
-        facts.from_the_future = 12;
+        let Some(Ok(lists)) = &mut facts.lists else { unreachable!("they were answered") };
+        lists.from_the_future = 12;
     }));
+    let earlier = |age| {
+        words(|facts| {
+            let jump = ClockJump { seconds: 3_600.0, age: Duration::from_secs(age) };
+            facts.report.as_mut().expect("there is one").clock_jump = Some(jump);
+        })
+    };
+    insta::assert_snapshot!("a_clock_that_jumped_before", earlier(600));
+    assert!(earlier(86_400).contains("nothing is wrong"), "a day later it is only a note");
 }

@@ -20,13 +20,15 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use rubelet_agent::board::{PodView, Stage};
 use rubelet_agent::event::to_event;
+use rubelet_agent::metrics::Metrics;
+use rubelet_agent::runtime::CallBook;
 use rubelet_agent::sync_loop::{AgentHandle, PodSelector};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-pub(crate) use report::AgentReport;
+pub(crate) use report::{AgentReport, CallReport};
 #[cfg(test)]
-pub(crate) use report::SourceReport;
+pub(crate) use report::{ProbeReport, SourceReport};
 pub(crate) use server::{Server, ServerError};
 
 /// What clients on the same machine need to know.
@@ -47,14 +49,25 @@ pub(crate) struct State(Arc<Shared>);
 struct Shared {
     agent: AgentHandle,
     pleg: pleg::Handle,
+    calls: CallBook,
+    numbers: Metrics,
     registry: Registry,
     about: About,
     started: Instant,
 }
 
+/// Those who know how an agent is.
+pub(crate) struct Witnesses {
+    pub(crate) agent: AgentHandle,
+    pub(crate) pleg: pleg::Handle,
+    pub(crate) calls: CallBook,
+    pub(crate) numbers: Metrics,
+}
+
 impl State {
-    pub(crate) fn new(agent: AgentHandle, pleg: pleg::Handle, registry: Registry, about: About) -> Self {
-        Self(Arc::new(Shared { agent, pleg, registry, about, started: Instant::now() }))
+    pub(crate) fn new(witnesses: Witnesses, registry: Registry, about: About) -> Self {
+        let Witnesses { agent, pleg, calls, numbers } = witnesses;
+        Self(Arc::new(Shared { agent, pleg, calls, numbers, registry, about, started: Instant::now() }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
@@ -14,6 +15,7 @@ use tokio::net::UnixStream;
 
 use crate::http::{About, AgentReport, StopRequest};
 use crate::place::Place;
+use crate::process;
 
 /// A client of an agent that runs.
 #[derive(Clone, Debug)]
@@ -22,11 +24,20 @@ pub(crate) struct AgentClient {
     pub(crate) about: About,
 }
 
+/// How long an agent may take to answer. It answers from memory, whatever hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// The agent does not answer as it should.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AgentError {
     #[error("the agent at {} does not answer: {source}", socket.display())]
     Silent { socket: PathBuf, source: hyper::Error },
+    #[error(
+        "the agent at {} does not answer: {}; `rubelet doctor` looks at the runtime without it",
+        socket.display(),
+        silence(*pid)
+    )]
+    NoAnswer { socket: PathBuf, pid: Option<u32> },
     #[error("no permission to talk to the agent at {}; run as root", .0.display())]
     NotAllowed(PathBuf),
     #[error("cannot talk to the agent at {}: {source}", socket.display())]
@@ -35,6 +46,32 @@ pub(crate) enum AgentError {
     Refused(StatusCode),
     #[error("the agent's answer is not understood: {0}; is it of another version?")]
     NotUnderstood(#[from] serde_json::Error),
+}
+
+impl AgentError {
+    /// What was seen of an agent that runs and does not answer, if that is what is wrong.
+    pub(crate) fn silence(&self) -> Option<String> {
+        match self {
+            Self::NoAnswer { socket, pid } => Some(format!("{}: {}", socket.display(), silence(*pid))),
+            Self::Silent { .. }
+            | Self::NotAllowed(_)
+            | Self::Connection { .. }
+            | Self::Refused(_)
+            | Self::NotUnderstood(_) => None,
+        }
+    }
+}
+
+/// What is known of a process that says nothing.
+fn silence(pid: Option<u32>) -> String {
+    let waited = pleg::GoDuration(PATIENCE);
+    match pid {
+        Some(pid) if process::is_stopped(pid) => {
+            format!("its process {pid} is stopped (`kill -CONT {pid}` lets it go on)")
+        }
+        Some(pid) => format!("not a word from its process {pid} in {waited}"),
+        None => format!("not a word in {waited}"),
+    }
 }
 
 /// A pod as an agent tells of it.
@@ -58,6 +95,10 @@ impl AgentClient {
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(AgentError::NotAllowed(socket.to_owned()));
+            }
+            // So many wait to be heard that nobody else may.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(AgentError::NoAnswer { socket: socket.to_owned(), pid: None });
             }
             Err(source) => return Err(AgentError::Connection { socket: socket.to_owned(), source }),
         }
@@ -106,11 +147,26 @@ impl AgentClient {
     }
 }
 
+/// Asks, and waits no longer than somebody at a terminal would.
 async fn ask(socket: &Path, method: Method, path: &str, body: Vec<u8>) -> Result<Bytes, AgentError> {
-    let silent = |source| AgentError::Silent { socket: socket.to_owned(), source };
     let stream = UnixStream::connect(socket)
         .await
         .map_err(|source| AgentError::Connection { socket: socket.to_owned(), source })?;
+    let pid = stream.peer_cred().ok().and_then(|peer| u32::try_from(peer.pid()?).ok());
+    match tokio::time::timeout(PATIENCE, converse(stream, socket, method, path, body)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(AgentError::NoAnswer { socket: socket.to_owned(), pid }),
+    }
+}
+
+async fn converse(
+    stream: UnixStream,
+    socket: &Path,
+    method: Method,
+    path: &str,
+    body: Vec<u8>,
+) -> Result<Bytes, AgentError> {
+    let silent = |source| AgentError::Silent { socket: socket.to_owned(), source };
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(silent)?;
     let request = Request::builder()

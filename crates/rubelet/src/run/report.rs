@@ -1,7 +1,7 @@
 //! What people see of a run: a table on a terminal, else one line for each change of a pod.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use rubelet_agent::sync_loop::{Agent, AgentHandle};
 use super::table;
 use super::wire::Ended;
 use super::{Plan, Screen};
+use crate::printer::{Printer, Stopped};
 use crate::summary::{Mood, Summary, short_time};
 
 const WELL: Style = AnsiColor::Green.on_default();
@@ -57,12 +58,17 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     screen: Option<&Screen>,
     until: impl Future<Output = ()>,
 ) -> Ended {
+    let printer = Printer::start();
     let showing = async {
         match screen {
             Some(screen) => {
                 table::show(screen, handle, "Ctrl-C ends the agent, not the pods".to_owned()).await;
             }
-            None => tell(handle).await,
+            None => {
+                let Err(Stopped) = tell(handle, &printer).await;
+                // Whoever does not read us any more does not want the pods to suffer for it.
+                std::future::pending::<()>().await;
+            }
         }
     };
     tokio::select! {
@@ -70,25 +76,31 @@ pub(super) async fn run<R: Runtime + ImageStore>(
         () = agent.run(until) => {}
         () = showing => {}
     }
-    if let Some(screen) = screen {
-        screen.end();
+    match screen {
+        Some(screen) => screen.end(),
+        None => printer.flush_what_it_can().await,
     }
     Ended::Told
 }
 
-/// Tells of every change, in a line each.
-async fn tell(handle: &AgentHandle) {
+/// Tells of every change, in a line each, for as long as somebody reads them. While nobody does, changes of a pod merge
+/// into the last one.
+async fn tell(handle: &AgentHandle, printer: &Printer) -> Result<Infallible, Stopped> {
     let board = handle.board().clone();
     let mut problems = handle.problems();
     let (mut told, mut teller) = (Told::default(), ProblemTeller::default());
     let mut changes = board.changes();
     loop {
-        told.pods(&board);
+        changes.mark_unchanged();
+        for line in told.news(&board) {
+            printer.print(line).await?;
+        }
         tokio::select! {
-            changed = changes.changed() => if changed.is_err() { return },
+            changed = changes.changed() => if changed.is_err() { return Err(Stopped) },
             Ok(()) = problems.changed() => {
-                for line in teller.news(&problems.borrow_and_update().clone()) {
-                    anstream::eprintln!("{line}");
+                let all = problems.borrow_and_update().clone();
+                for line in teller.news(&all) {
+                    printer.remark(line).await?;
                 }
             }
         }
@@ -102,8 +114,9 @@ struct Told {
 }
 
 impl Told {
-    fn pods(&mut self, board: &Board) {
-        let mut now = BTreeMap::new();
+    /// What to say of pods that was not said before.
+    fn news(&mut self, board: &Board) -> Vec<String> {
+        let (mut now, mut lines) = (BTreeMap::new(), Vec::new());
         for view in board.all() {
             let uid = view.pod.metadata.uid.clone().unwrap_or_default();
             let told = match self.pods.remove(&uid) {
@@ -112,17 +125,16 @@ impl Told {
                 before => {
                     let summary = Summary::of(&view.pod, &view.status, view.stage.as_str());
                     if before.is_none_or(|(_, told)| told != summary) {
-                        print_pod(&summary);
+                        lines.push(pod_line(&summary));
                     }
                     summary
                 }
             };
             now.insert(uid, (view, told));
         }
-        for (_, summary) in self.pods.values() {
-            line(&summary.name, FAINT, "gone", "");
-        }
+        lines.extend(self.pods.values().map(|(_, summary)| line(&summary.name, FAINT, "gone", "")));
         self.pods = now;
+        lines
     }
 }
 
@@ -147,7 +159,7 @@ impl ProblemTeller {
     }
 }
 
-fn print_pod(summary: &Summary) {
+fn pod_line(summary: &Summary) -> String {
     let style = match Mood::of(&summary.status) {
         Mood::Well => WELL,
         Mood::Busy => BUSY,
@@ -159,14 +171,10 @@ fn print_pod(summary: &Summary) {
         details.push(format!("{} restart{plural}", summary.restarts));
     }
     details.extend(summary.detail.clone());
-    line(&summary.name, style, &summary.status, &details.join(", "));
+    line(&summary.name, style, &summary.status, &details.join(", "))
 }
 
-fn line(pod: &str, style: Style, status: &str, details: &str) {
+fn line(pod: &str, style: Style, status: &str, details: &str) -> String {
     let time = short_time(pleg::clock::wall_clock());
-    // Whoever does not read us any more does not want the pods to suffer for it.
-    let _ = writeln!(
-        anstream::stdout(),
-        "{FAINT}{time}{FAINT:#}  {pod:<28}  {style}{status:<18}{style:#}  {details}"
-    );
+    format!("{FAINT}{time}{FAINT:#}  {pod:<28}  {style}{status:<18}{style:#}  {details}")
 }

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use rubelet_agent::admission::RuntimeFeatures;
 use rubelet_agent::gc::{ImageCollector, LogRotation};
 use rubelet_agent::pod::{Growth, HostDns, NodeDns};
-use rubelet_agent::runtime::CriRuntime;
+use rubelet_agent::runtime::{CallBook, CriRuntime};
 use rubelet_agent::settings::Settings;
 use rubelet_agent::source::{Feed, Inbox};
 use rubelet_agent::sync_loop::{Agent, AgentParts};
@@ -22,7 +22,7 @@ use super::crew::{Crew, Lost};
 use super::embedded::{Embedded, EmbeddedError};
 use super::sources::{AnySource, SourcesError, sources};
 use super::{Plan, groups, node, once, report, rest};
-use crate::http::{About, Server, ServerError, State};
+use crate::http::{About, Server, ServerError, State, Witnesses};
 use crate::last_agent::{Groups, LastAgent, LastAgentError};
 use crate::place::PlaceError;
 use crate::watch::{standstill, told_to_end};
@@ -106,9 +106,12 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let data = settings.data.clone();
     let inbox = Inbox::default();
     let (feed, updates) = Feed::new(inbox.clone());
+    let calls = CallBook::default();
+    let acting = || Arc::new(CriRuntime::new(runtime.client()).noting(&calls));
+    let numbers = agent_metrics.clone();
     let (agent, handle) = Agent::new(AgentParts {
-        runtime: Arc::new(CriRuntime::new(runtime.client())),
-        prober: Arc::new(CriRuntime::new(runtime.client())),
+        runtime: acting(),
+        prober: acting(),
         pleg: pleg.handle(),
         sources: sources.iter().map(AnySource::id).collect(),
         settings,
@@ -116,10 +119,11 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         metrics: agent_metrics,
         groups: groups.map(|(groups, _)| groups),
     });
-    let server = serve(&plan, State::new(handle.clone(), pleg.handle(), registry, about))?;
+    let witnesses = Witnesses { agent: handle.clone(), pleg: pleg.handle(), calls: calls.clone(), numbers };
+    let server = serve(&plan, State::new(witnesses, registry, about))?;
 
     let mut crew = Crew::default();
-    let collecting = Arc::new(CriRuntime::new(runtime.client()));
+    let collecting = acting();
     let (cache, clock) = (pleg.handle().cache(), pleg.handle().clock().clone());
     let (images, logs) = (plan.upkeep.images, plan.upkeep.logs);
     let rotation = LogRotation::new(collecting.clone(), cache.clone(), data, plan.pod_logs.clone(), logs);
@@ -154,8 +158,10 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         never = standstill::whenever_asked(&mut pleg, &observing, &stood_still) => match never {},
         never = rest::whenever_quiet(handle.board().changes(), rubelet_runtime::memory::give_back) => match never {},
     };
-    if let Some(recorder) = pleg.record(None) {
-        recorder.finish()?;
+    if let Some(recorder) = pleg.record(None)
+        && let Err(error) = recorder.finish()
+    {
+        anstream::eprintln!("the recording is not complete: {error}");
     }
     if let Some(lost) = lost {
         return Err(lost.into());

@@ -1,7 +1,7 @@
 //! What is printed for programs: one JSON object a line, each with a `type`.
 
 use jiff::Timestamp;
-use pleg::{Call, PodEvent, Subject, Trigger};
+use pleg::{Call, PeriodReason, PodEvent, Subject, Trigger};
 use rubelet_model::{ContainerState, ContainerStatus, PodStatus, SandboxState, UnixNanos};
 use serde::Serialize;
 
@@ -54,6 +54,11 @@ enum Object<'a> {
         time: Option<String>,
         after_seconds: f64,
     },
+    ListsOften {
+        time: Option<String>,
+        period_seconds: f64,
+        reason: PeriodReason,
+    },
     PodStuck(Stuck<'a>),
     PodUnstuck {
         time: Option<String>,
@@ -97,6 +102,9 @@ impl<'a> Object<'a> {
                 Self::ListHangs { time, call: call.call, age_seconds: call.age.as_secs_f64() }
             }
             Note::ListAnswers { after } => Self::ListAnswers { time, after_seconds: after.as_secs_f64() },
+            Note::ListsOften { period, reason } => {
+                Self::ListsOften { time, period_seconds: period.as_secs_f64(), reason: *reason }
+            }
             Note::PodStuck(stuck) => Self::PodStuck(Stuck {
                 time,
                 namespace: &stuck.pod.namespace,

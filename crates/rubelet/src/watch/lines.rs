@@ -109,15 +109,14 @@ fn note(note: &Note) -> String {
              second; if nothing else reads them, use --events on{YELLOW:#}",
             clean(&runtime.to_string())
         ),
-        Note::StoodStill(after) => format!(
-            "{GREEN}going on after {}; what happened meanwhile comes now{GREEN:#}",
-            GoDuration(rounded(*after))
-        ),
+        Note::StoodStill(after) => {
+            format!("{GREEN}going on after {}; what happened meanwhile comes now{GREEN:#}", rounded(*after))
+        }
         Note::RuntimeLost { reason } => {
             format!("{YELLOW}the runtime does not answer: {}; waiting for it{YELLOW:#}", clean(reason))
         }
         Note::RuntimeBack { after } => {
-            format!("{GREEN}the runtime is back after {}{GREEN:#}", GoDuration(rounded(*after)))
+            format!("{GREEN}the runtime is back after {}{GREEN:#}", rounded(*after))
         }
         Note::Reconnected => {
             format!("{YELLOW}the connection to the runtime was made anew; it may have restarted{YELLOW:#}")
@@ -125,24 +124,27 @@ fn note(note: &Note) -> String {
         Note::ListHangs(call) => format!(
             "{YELLOW}the runtime does not answer {}, asked {} ago; nothing is seen until it does{YELLOW:#}",
             call.call,
-            GoDuration(rounded(call.age))
+            rounded(call.age)
         ),
-        Note::ListAnswers { after } => format!(
-            "{GREEN}the runtime answers again, after more than {}{GREEN:#}",
-            GoDuration(rounded(*after))
-        ),
+        Note::ListAnswers { after } => {
+            format!("{GREEN}the runtime answers again, after more than {}{GREEN:#}", rounded(*after))
+        }
+        Note::ListsOften { period, reason } => {
+            format!(
+                "{YELLOW}from now on all pods are listed every {}: {reason}{YELLOW:#}",
+                GoDuration(*period)
+            )
+        }
         Note::PodStuck(stuck) => format!("{YELLOW}{}{YELLOW:#}", clean(&stuck.to_string())),
-        Note::PodUnstuck { pod, after } => format!(
-            "{GREEN}pod {} answers again after {}{GREEN:#}",
-            clean(&pod.to_string()),
-            GoDuration(rounded(*after))
-        ),
+        Note::PodUnstuck { pod, after } => {
+            format!("{GREEN}pod {} answers again after {}{GREEN:#}", clean(&pod.to_string()), rounded(*after))
+        }
     }
 }
 
 /// To the millisecond: nobody reads more of a waiting time.
-fn rounded(duration: std::time::Duration) -> std::time::Duration {
-    std::time::Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+fn rounded(duration: std::time::Duration) -> GoDuration {
+    GoDuration::in_steps_of(duration, std::time::Duration::from_millis(1))
 }
 
 fn time(at: UnixNanos, zone: &TimeZone) -> String {

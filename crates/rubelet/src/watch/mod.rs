@@ -8,7 +8,6 @@ mod filter;
 mod follow;
 mod json;
 mod lines;
-mod printer;
 pub(crate) mod standstill;
 
 use std::collections::BTreeMap;
@@ -17,7 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::cri::CriObserver;
-use pleg::{CallReport, Config, Handle, Metrics, Pleg, PodEvent, Reach, StuckPod, Subscription};
+use pleg::{
+    CallReport, Config, Handle, Metrics, PeriodReason, Pleg, PodEvent, Reach, StuckPod, Subscription,
+};
 use rubelet_model::{PodStatus, PodUid, UnixNanos};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch::{self, Receiver};
@@ -25,9 +26,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 pub(crate) use filter::{Filter, KindFilter};
 pub(crate) use follow::Events;
-use printer::{Printer, Stopped};
 
 use crate::endpoint::{Found, Runtime};
+use crate::printer::{Printer, Stopped};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -82,6 +83,11 @@ enum Note {
     ListHangs(CallReport),
     ListAnswers {
         after: Duration,
+    },
+    /// All pods are listed as often as if nothing else told of changes, and why.
+    ListsOften {
+        period: Duration,
+        reason: PeriodReason,
     },
 }
 
@@ -181,7 +187,8 @@ impl Screen {
                     | Note::RuntimeBack { .. }
                     | Note::Reconnected
                     | Note::ListHangs(_)
-                    | Note::ListAnswers { .. },
+                    | Note::ListAnswers { .. }
+                    | Note::ListsOften { .. },
                 ..
             }
             | Item::Watching { .. } => true,
@@ -218,6 +225,7 @@ struct Following<'a> {
     events: Subscription,
     reach: Receiver<Reach>,
     relists: Receiver<Option<pleg::Stamp>>,
+    periods: Receiver<Option<(Duration, PeriodReason)>>,
     /// For how long the process stood still last, if it ever did.
     stood_still: Receiver<Option<Duration>>,
     epoch: Option<u64>,
@@ -234,6 +242,7 @@ impl<'a> Following<'a> {
             events,
             reach: handle.reach(),
             relists: handle.relists(),
+            periods: handle.periods(),
             stood_still,
             epoch: None,
             lost_since: None,
@@ -253,6 +262,7 @@ impl<'a> Following<'a> {
                 Ok(()) = self.stood_still.changed() => self.note_standstill(screen).await?,
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
                 Ok(()) = self.relists.changed() => self.note_calls(screen).await?,
+                Ok(()) = self.periods.changed() => self.note_period(screen).await?,
                 _ = look_after_calls.tick() => self.note_calls(screen).await?,
                 Some(event) = self.events.next() => screen.show(&Item::Event(&event)).await?,
             }
@@ -288,6 +298,15 @@ impl<'a> Following<'a> {
         match stood_still {
             Some(after) => screen.note(&Note::StoodStill(after)).await,
             None => Ok(()),
+        }
+    }
+
+    /// That lists become rare again is how it should be, and no news; nor is that we stood still.
+    async fn note_period(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+        let news = *self.periods.borrow_and_update();
+        match news {
+            Some((_, PeriodReason::AllAnnounced | PeriodReason::Restarted)) | None => Ok(()),
+            Some((period, reason)) => screen.note(&Note::ListsOften { period, reason }).await,
         }
     }
 

@@ -38,6 +38,17 @@ pub(crate) async fn whenever_asked(
     }
 }
 
+/// Ready when somebody asks at the terminal, and not before: for commands that rather end than stand still.
+pub(crate) async fn asked_for() {
+    match at_the_terminal() {
+        Ok(mut asked) => {
+            asked.recv().await;
+        }
+        // Without a handler the system stops the process by itself.
+        Err(_) => std::future::pending().await,
+    }
+}
+
 fn at_the_terminal() -> io::Result<Signal> {
     signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))
 }

@@ -9,7 +9,7 @@ use super::*;
 /// An agent that runs no pods of its own, over a runtime that has some.
 struct Agent {
     node: Node,
-    _child: Child,
+    child: Child,
     folder: tempfile::TempDir,
 }
 
@@ -26,22 +26,35 @@ impl Agent {
             .stdout(Stdio::null())
             .kill_on_drop(true);
         let child = command.spawn().expect("it starts");
-        Self { node, _child: child, folder }
+        Self { node, child, folder }
     }
 
     fn manifests(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Asks again and again until the names of what is found are these.
+    fn data(&self) -> String {
+        self.folder.path().join("data").display().to_string()
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().expect("it runs").to_string();
+        assert!(std::process::Command::new("kill").args([name, &pid]).status().expect("kill runs").success());
+    }
+
+    /// Asks again and again until these are found, or if there are none, until nothing is.
     async fn until(&self, wanted: &[&str]) -> Value {
-        let data = self.folder.path().join("data").display().to_string();
+        let data = self.data();
+        let is_it = |found: &[&str]| match wanted {
+            [] => found.is_empty(),
+            wanted => wanted.iter().all(|name| found.contains(name)),
+        };
         let asking = async {
             loop {
                 // Before there is an agent, it would look for a runtime.
                 if self.folder.path().join("data/agent.sock").exists() {
                     let (code, said) = run(&["doctor", "-o", "json", "--data-dir", &data]).await;
-                    if names(&said) == wanted {
+                    if is_it(&names(&said)) {
                         let has_problem = said["healthy"] == false;
                         assert_eq!(code, Some(i32::from(has_problem)), "{said:#}");
                         assert_eq!(said["agent"], data.as_str(), "{said:#}");
@@ -69,13 +82,71 @@ async fn the_agent_says_what_hangs_and_what_is_broken() {
     let fault = agent.node.runtime.faults().on(Op::ContainerStatus).pod(&uid).hang();
     agent.node.runtime.world(|world| world.exit(&container, Exit::code(1)));
     let said = agent.until(&["podStuck"]).await;
-    assert!(evidence(&said).contains("container_status"), "{said:#}");
+    assert!(evidence(&said, "podStuck").contains("container_status"), "{said:#}");
     drop(fault);
 
     agent.node.runtime.faults().clear();
     std::fs::write(agent.manifests().join("pods/broken.yaml"), "kind: Pod\nspec: 3\n").expect("written");
     let said = agent.until(&["sourceProblems"]).await;
-    assert!(evidence(&said).contains("broken.yaml"), "{said:#}");
+    assert!(evidence(&said, "sourceProblems").contains("broken.yaml"), "{said:#}");
     let readers = agent.node.runtime.calls().count(Op::GetContainerEvents, |_| true);
     assert_eq!(readers, 1, "the agent reads the events, and nobody beside it");
+}
+
+/// The agent has had a good list a moment ago; that the next one hangs, whoever asks finds out by asking.
+#[tokio::test]
+async fn a_list_that_hangs_beside_an_agent() {
+    let agent = Agent::start(Node::new(Profile::Ctd2).await).await;
+    agent.until(&[]).await;
+    let _fault = agent.node.runtime.faults().on(Op::ListContainers).hang();
+    let (code, said) = run(&["doctor", "-o", "json", "--data-dir", &agent.data()]).await;
+    assert_eq!((code, &said["healthy"]), (Some(1), &Value::Bool(false)), "{said:#}");
+    assert!(evidence(&said, "listHangs").starts_with("list_containers in flight for "), "{said:#}");
+}
+
+/// The runtime is looked at without an agent that does not answer, and other commands say why they cannot.
+#[tokio::test]
+async fn an_agent_that_does_not_answer() {
+    let agent = Agent::start(Node::new(Profile::Ctd2).await).await;
+    agent.until(&[]).await;
+    agent.signal("-STOP");
+    let endpoint = agent.node.runtime.endpoint();
+    let data = agent.data();
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_rubelet"));
+    doctor.args(["doctor", "-o", "json", "--data-dir", &data]).env("CONTAINER_RUNTIME_ENDPOINT", &endpoint);
+    let output = tokio::time::timeout(PATIENCE, doctor.output()).await.expect("it ends").expect("it runs");
+    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(1), "{said:#}");
+    assert!(evidence(&said, "agentSilent").contains("is stopped (`kill -CONT "), "{said:#}");
+    assert_eq!(said["pleg"]["pods"], 2, "the runtime is seen from outside: {said:#}");
+
+    let mut ps = Command::new(env!("CARGO_BIN_EXE_rubelet"));
+    ps.args(["ps", "--data-dir", &data]);
+    let output = tokio::time::timeout(PATIENCE, ps.output()).await.expect("it ends").expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("does not answer: its process"), "{said}");
+    agent.signal("-CONT");
+    agent.until(&[]).await;
+}
+
+/// What the agent itself waits for is told, with the pod that waits for it.
+#[tokio::test]
+async fn a_call_of_the_agent_that_hangs() {
+    let agent = Agent::start(Node::new(Profile::Ctd2).await).await;
+    agent.until(&[]).await;
+    let _fault = agent.node.runtime.faults().on(Op::RunPodSandbox).hang();
+    let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - {name: c, image: busybox}\n";
+    std::fs::write(agent.manifests().join("pods/web.yaml"), manifest).expect("written");
+    let asking = async {
+        loop {
+            let (_, said) = run(&["doctor", "-o", "json", "--data-dir", &agent.data()]).await;
+            let call = said["agentReport"]["calls"][0].clone();
+            if call["call"] == "run_podsandbox" {
+                return call;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let call = tokio::time::timeout(PATIENCE, asking).await.expect("the call is told");
+    assert_eq!(call["pod"], "default/web-node", "{call:#}");
 }

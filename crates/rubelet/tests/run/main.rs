@@ -16,5 +16,6 @@ mod pull_secrets;
 mod reasons;
 mod standalone;
 mod survival;
+mod unread;
 mod updates;
 mod upheaval;

@@ -1,9 +1,12 @@
-//! A watch that nobody reads, or that was stopped with Ctrl-Z, must not make containerd stand still: containerd 2.x stops
-//! making pods when a reader of its events stops reading.
+//! A watch that nobody reads, or a watch or recording that was stopped with Ctrl-Z, must not make containerd stand still:
+//! containerd 2.x stops making pods when a reader of its events stops reading. That it does is tested, too.
 
 use std::collections::HashMap;
 use std::io::PipeReader;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use rubelet_cri::RuntimeClient;
 use rubelet_testbed::{Flavor, require};
@@ -12,31 +15,66 @@ use tokio::task::JoinSet;
 
 use crate::containerd::changes_come_by_the_stream_again;
 use crate::pods::{Pod, client_of};
-use crate::program::{PATIENCE, Watching, rubelet, signal, wait_for_state};
+use crate::program::{PATIENCE, Watching, rubelet, run, signal, wait_for_state};
 
 const PODS: usize = 100;
 /// Each event carries the annotations of its pod; all of them together are far more than fits into the buffers between
 /// the runtime and a reader that stands still.
 const ANNOTATION_BYTES: usize = 16 << 10;
 const AT_A_TIME: usize = 4;
+/// If no pod is made or removed for so long, containerd stands still. A wrong guess is found out: nothing goes on then
+/// because a reader hangs up.
+const STANDSTILL: Duration = Duration::from_secs(15);
 
 /// Makes pods and removes them again. Fails if any call does not come back.
 async fn make_and_remove_pods(client: &RuntimeClient, prefix: &str) {
+    make_remove_and_count_pods(client, prefix, &Arc::default()).await;
+}
+
+async fn make_remove_and_count_pods(client: &RuntimeClient, prefix: &str, done: &Arc<AtomicUsize>) {
     let mut under_way = JoinSet::new();
     for number in 0..PODS {
         if under_way.len() == AT_A_TIME {
             under_way.join_next().await.expect("some are under way").expect("it went well");
         }
-        let (client, name) = (client.clone(), format!("{prefix}-{number}"));
+        let (client, name, done) = (client.clone(), format!("{prefix}-{number}"), done.clone());
         under_way.spawn(async move {
             let annotations = HashMap::from([("ballast".to_owned(), "x".repeat(ANNOTATION_BYTES))]);
             let life = async { Pod::annotated(&client, &name, annotations).await.remove().await };
             tokio::time::timeout(PATIENCE, life).await.unwrap_or_else(|_| panic!("{name}: containerd hangs"));
+            done.fetch_add(1, Ordering::Relaxed);
         });
     }
     while let Some(ended) = under_way.join_next().await {
         ended.expect("it went well");
     }
+}
+
+/// What the others are about: a reader that opens the stream and reads no more freezes containerd, until it hangs up. If
+/// this fails, containerd has been mended, and the other tests here show nothing.
+#[tokio::test]
+async fn containerd_2_stands_still_with_a_reader_that_does() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let (client, reader) = (client_of(&containerd.endpoint()), client_of(&containerd.endpoint()));
+    let mut events = reader.get_container_events().await.expect("a stream");
+    let old = Pod::run(&client, "old").await;
+    let first = tokio::time::timeout(PATIENCE, events.next()).await.expect("it is announced");
+    first.expect("it goes on").expect("an event");
+
+    // From here on nobody reads.
+    let done = Arc::<AtomicUsize>::default();
+    let mut making = Box::pin(make_remove_and_count_pods(&client, "frozen", &done));
+    let mut so_far = None;
+    while so_far != Some(done.load(Ordering::Relaxed)) {
+        so_far = Some(done.load(Ordering::Relaxed));
+        let making = tokio::time::timeout(STANDSTILL, &mut making).await;
+        assert!(making.is_err(), "containerd went on although nobody read its events");
+    }
+    drop(events);
+    reader.hang_up().await;
+    making.await;
+    assert_eq!(done.load(Ordering::Relaxed), PODS);
+    old.remove().await;
 }
 
 #[tokio::test]
@@ -122,4 +160,44 @@ async fn containerd_2_goes_on_while_the_watch_stands_still() {
     changes_come_by_the_stream_again(&mut watching, &old).await;
     old.remove().await;
     assert_eq!(watching.end().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn containerd_2_goes_on_while_a_recording_stands_still() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let client = client_of(&containerd.endpoint());
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("recording");
+    let path = file.display().to_string();
+    let mut recording = rubelet(&["record", "-o", &path, "-r", &containerd.endpoint()])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let pid = recording.id().expect("it runs");
+    let recorded = |text: &'static str| {
+        let file = file.clone();
+        let waiting = async move {
+            while !std::fs::read_to_string(&file).is_ok_and(|recorded| recorded.contains(text)) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        async move {
+            tokio::time::timeout(PATIENCE, waiting)
+                .await
+                .unwrap_or_else(|_| panic!("{text} is not recorded"));
+        }
+    };
+    recorded("streamOpened").await;
+    signal(pid, "-TSTP");
+    wait_for_state(pid, 'T').await;
+    make_and_remove_pods(&client, "unseen").await;
+    let old = Pod::run(&client, "old").await;
+    signal(pid, "-CONT");
+    recorded("\"name\":\"old\"").await;
+    signal(pid, "-INT");
+    let ended = tokio::time::timeout(PATIENCE, recording.wait()).await.expect("it ends").expect("ours");
+    assert_eq!(ended.code(), Some(0));
+    let (code, said) = run(rubelet(&["replay", &path])).await;
+    assert_eq!(code, Some(0), "{said}");
+    old.remove().await;
 }

@@ -9,7 +9,7 @@ const WAITING_LINES: usize = 64;
 
 /// The printer prints no more.
 #[derive(Debug)]
-pub(super) struct Stopped;
+pub(crate) struct Stopped;
 
 enum Line {
     /// For whoever reads the output.
@@ -20,13 +20,13 @@ enum Line {
     Mark(oneshot::Sender<()>),
 }
 
-pub(super) struct Printer {
+pub(crate) struct Printer {
     lines: mpsc::Sender<Line>,
     failure: oneshot::Receiver<io::Error>,
 }
 
 impl Printer {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let (lines, waiting) = mpsc::channel(WAITING_LINES);
         let (failed, failure) = oneshot::channel();
         std::thread::spawn(move || {
@@ -39,22 +39,22 @@ impl Printer {
     }
 
     /// Why it stopped, if that was not because nobody reads what it prints.
-    pub(super) fn failure(&mut self) -> Option<io::Error> {
+    pub(crate) fn failure(&mut self) -> Option<io::Error> {
         self.failure.try_recv().ok().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }
 
     /// Prints a line of output.
-    pub(super) async fn print(&self, line: String) -> Result<(), Stopped> {
+    pub(crate) async fn print(&self, line: String) -> Result<(), Stopped> {
         self.lines.send(Line::Output(line)).await.map_err(|_| Stopped)
     }
 
     /// Prints a line beside the output.
-    pub(super) async fn remark(&self, line: String) -> Result<(), Stopped> {
+    pub(crate) async fn remark(&self, line: String) -> Result<(), Stopped> {
         self.lines.send(Line::Remark(line)).await.map_err(|_| Stopped)
     }
 
     /// Waits for what has been printed to be out, unless the printer is stuck.
-    pub(super) async fn flush_what_it_can(&self) {
+    pub(crate) async fn flush_what_it_can(&self) {
         let (done, flushed) = oneshot::channel();
         if self.lines.try_send(Line::Mark(done)).is_ok() {
             let patience = std::time::Duration::from_millis(200);

@@ -1,0 +1,144 @@
+//! What becomes of a recording when the disk is slow, or full.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use parking_lot::Mutex;
+
+use super::super::files::Output;
+use super::super::{Played, Recording, Replay};
+use super::*;
+use crate::announce::{Announcement, LifeStep};
+use crate::clock::{Clock, Stamp};
+use crate::core::Config;
+
+/// A disk on which every write waits for leave, and may fail.
+struct Disk {
+    written: Arc<Mutex<Vec<u8>>>,
+    leave: Receiver<io::Result<()>>,
+}
+
+impl Output for Disk {
+    fn carry_out(&mut self, order: &Order) -> io::Result<()> {
+        // Once nobody gives leave any more, everything is allowed.
+        self.leave.recv().unwrap_or(Ok(()))?;
+        let mut written = self.written.lock();
+        match order {
+            Order::Write(piece) => written.extend(piece),
+            Order::NextFile { .. } => unreachable!("there is one file"),
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Scene {
+    recorder: Recorder,
+    core: Core,
+    clock: Clock,
+    written: Arc<Mutex<Vec<u8>>>,
+    leave: Sender<io::Result<()>>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let written = Arc::<Mutex<Vec<u8>>>::default();
+        let (leave, given) = channel();
+        let disk = Disk { written: written.clone(), leave: given };
+        let sink = Sink::start(Path::new("/disk"), None, disk);
+        let core = Core::new(Config::default(), Stamp::from_nanos(1));
+        Self {
+            recorder: Recorder::new(sink, "a test".to_owned()),
+            core,
+            clock: Clock::start(),
+            written,
+            leave,
+        }
+    }
+
+    fn note(&mut self, input: Input) -> Noted {
+        let now = self.clock.now();
+        let noted = self.recorder.note(&self.core, &input, now);
+        let _effects = self.core.step(input, now);
+        noted
+    }
+
+    /// Notes until nothing more is taken; how many were.
+    fn fill(&mut self, input: impl Fn() -> Input) -> usize {
+        let mut taken = 0;
+        while self.note(input()) == Noted::Taken {
+            taken += 1;
+            assert!(taken < 10_000, "what waits is not bounded");
+        }
+        taken
+    }
+}
+
+#[test]
+fn a_slow_disk_makes_a_gap_that_the_recording_tells() {
+    let mut scene = Scene::new();
+    let taken = scene.fill(|| Input::Awaited);
+    assert!(taken >= 200, "{taken} are no reason to leave anything out");
+    for _ in 0..3 {
+        assert_eq!(scene.note(Input::Awaited), Noted::LeftOut);
+    }
+    let (leave, _) = channel();
+    drop(std::mem::replace(&mut scene.leave, leave));
+    while scene.note(Input::Awaited) == Noted::LeftOut {
+        std::thread::yield_now();
+    }
+    scene.recorder.finish().expect("written");
+
+    let written = scene.written.lock().clone();
+    let mut replay = Replay::new(Recording::open(&written[..]).expect("a recording"));
+    let mut gaps = Vec::new();
+    while let Some(played) = replay.next_while(|_| true).expect("it is whole") {
+        match played {
+            Played::Gap(inputs) => gaps.push(inputs),
+            Played::Event(event) => panic!("nothing happened: {event:?}"),
+        }
+    }
+    assert!(gaps.len() == 1 && gaps[0] >= 4, "the first that was not taken, and three more: {gaps:?}");
+    let text = String::from_utf8(written).expect("a text");
+    let entries: Vec<&str> = text.lines().map(|line| &line[9..line.len().min(16)]).collect();
+    let gap = entries.iter().position(|entry| entry.starts_with("{\"gap")).expect("a gap");
+    assert!(entries[gap + 1].starts_with("{\"state"), "what follows a gap starts anew: {entries:?}");
+}
+
+#[test]
+fn what_waits_for_a_slow_disk_is_bounded_by_bytes_too() {
+    let mut scene = Scene::new();
+    let large = || {
+        let announcement = Announcement {
+            id: "x".repeat(1 << 20).into(),
+            step: LifeStep::Started,
+            pod: None,
+            subject: None,
+            exit: None,
+            exited_at: None,
+            announced_at: None,
+        };
+        Input::Announced { announcements: vec![announcement], at: Stamp::from_nanos(2) }
+    };
+    let taken = scene.fill(large);
+    assert!((10..=20).contains(&taken), "{taken} MiB wait");
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_at_once_and_says_why() {
+    let mut scene = Scene::new();
+    let trouble = scene.recorder.trouble();
+    scene.leave.send(Ok(())).expect("it waits");
+    scene.leave.send(Err(io::ErrorKind::StorageFull.into())).expect("it waits");
+    scene.note(Input::Awaited);
+    while trouble.borrow().is_none() {
+        std::thread::yield_now();
+    }
+    assert_eq!(scene.note(Input::Awaited), Noted::Failed);
+    let error = scene.recorder.finish().expect_err("it could not be written");
+    assert_eq!(error.to_string(), "cannot write /disk: no storage space");
+}

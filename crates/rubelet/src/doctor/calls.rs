@@ -1,0 +1,237 @@
+//! Calls that do not answer, or not as they should.
+
+use std::time::Duration;
+
+use pleg::{Failure, GoDuration, Report, StuckPod};
+
+use super::facts::{Facts, Lists, Unanswered};
+use super::finding::{Finding, Severity};
+
+/// Both lists together take no longer than this on a node that is well.
+const SLOW_LIST: Duration = Duration::from_secs(1);
+/// What has not been answered for so long hangs. As for a watch: slow runtimes take a second or two.
+const HANGS: Duration = Duration::from_secs(3);
+/// An inspection is one of many, and each is short.
+const INSPECTION_HANGS: Duration = Duration::from_millis(500);
+/// The largest message that runtimes send, and that most clients take.
+const MESSAGE_LIMIT: usize = 16 << 20;
+/// So many dead containers are more than any clean-up leaves.
+const MANY_DEAD: usize = 1_000;
+/// So many pods are named.
+const NAMED: usize = 8;
+
+const TOO_LARGE: &str = "remove dead containers (crictl rm, or the kubelet's maximum-dead-containers) and look for large \
+                         annotations: runtimes send 16 MiB at most, whatever their clients would take";
+const LIST_HANGS: &str = "the runtime waits for something itself: a disk that hangs (dmesg, iostat) or a lock; \
+                          take its stacks (SIGUSR1 to containerd) before restarting it";
+
+pub(super) fn judge(facts: &Facts, findings: &mut Vec<Finding>) {
+    let list_trouble = list_trouble(facts);
+    if let Some(Ok(lists)) = &facts.lists {
+        judge_lists(lists, findings);
+    }
+    let Some(report) = &facts.report else {
+        findings.extend(list_trouble);
+        return;
+    };
+    // A list that does not answer is why, and says more.
+    let pleg_stands = if list_trouble.is_none() { pleg_trouble(facts, report) } else { None };
+    findings.extend(list_trouble.or(pleg_stands));
+    judge_inspections(report, findings);
+}
+
+/// Why there is no list, from whoever has waited for it: the PLEG, or we.
+fn list_trouble(facts: &Facts) -> Option<Finding> {
+    let health = facts.report.as_ref().map(|report| &report.health);
+    if let Some(call) = health.and_then(|health| health.list_call.as_ref()).filter(|call| call.age >= HANGS) {
+        return Some(list_hangs(call.call.as_str(), call.age));
+    }
+    if let Some(error) = health.and_then(|health| health.list_error.as_ref()) {
+        let mut finding = list_fails(error.to_string());
+        if error.failure == Failure::TooLarge {
+            finding.advice = TOO_LARGE;
+        }
+        return Some(finding);
+    }
+    match facts.lists.as_ref()?.as_ref().err()? {
+        Unanswered::Waited { operation, waited } if *waited >= HANGS => {
+            Some(list_hangs(operation.as_str(), *waited))
+        }
+        Unanswered::Waited { operation, waited } => Some(too_short(operation.as_str(), *waited)),
+        Unanswered::Failed { operation, error } => Some(list_fails(format!("{operation}: {error}"))),
+    }
+}
+
+fn list_hangs(call: &str, age: Duration) -> Finding {
+    Finding {
+        name: "listHangs",
+        severity: Severity::Problem,
+        what: format!("the runtime does not answer {call}: nothing on this node can be seen"),
+        evidence: format!("{call} in flight for {}", GoDuration::in_tenths(age)),
+        advice: LIST_HANGS,
+    }
+}
+
+fn list_fails(evidence: String) -> Finding {
+    Finding {
+        name: "listFails",
+        severity: Severity::Problem,
+        what: "the runtime does not list its pods".to_owned(),
+        evidence,
+        advice: "look into the runtime's log",
+    }
+}
+
+/// There was no time to tell a slow runtime from one that hangs.
+fn too_short(call: &str, waited: Duration) -> Finding {
+    Finding {
+        name: "tooShort",
+        severity: Severity::Unclear,
+        what: format!("the time was too short to see whether the runtime answers {call}"),
+        evidence: format!(
+            "no answer yet after {}",
+            GoDuration::in_steps_of(waited, Duration::from_millis(1))
+        ),
+        advice: "look for longer: --for 5s, the default, tells a slow runtime from one that hangs",
+    }
+}
+
+/// The runtime does not say how it is.
+pub(super) fn unanswered_status(unanswered: &Unanswered) -> Finding {
+    let evidence = match unanswered {
+        Unanswered::Waited { operation, waited } if *waited < HANGS => {
+            return too_short(operation.as_str(), *waited);
+        }
+        Unanswered::Waited { operation, waited } => {
+            format!("{operation} in flight for {}", GoDuration::in_tenths(*waited))
+        }
+        Unanswered::Failed { operation, error } => format!("{operation}: {error}"),
+    };
+    Finding {
+        name: "statusFails",
+        severity: Severity::Problem,
+        what: "the runtime does not say how it is".to_owned(),
+        evidence,
+        advice: "look into the runtime's log; if the other calls answer, its plugins may have failed to load",
+    }
+}
+
+/// The PLEG itself says that it does not do its work.
+fn pleg_trouble(facts: &Facts, report: &Report) -> Option<Finding> {
+    if report.health.healthy {
+        return None;
+    }
+    let problem = report.health.problem.clone().unwrap_or_default();
+    if facts.looked_for < HANGS {
+        return Some(Finding {
+            name: "tooShort",
+            severity: Severity::Unclear,
+            what: "the time was too short to see whether the pods can be observed".to_owned(),
+            evidence: problem,
+            advice: "look again in a moment",
+        });
+    }
+    Some(Finding {
+        name: "plegStands",
+        severity: Severity::Problem,
+        what: "the pods are not observed, though the runtime answers: what happens to them is not noticed"
+            .to_owned(),
+        evidence: problem,
+        advice: "restart whoever observes them (the agent; pods go on meanwhile) and keep its log",
+    })
+}
+
+fn judge_inspections(report: &Report, findings: &mut Vec<Finding>) {
+    let stuck = &report.health.stuck_pods;
+    findings.extend(stuck.iter().take(NAMED).map(stuck_pod));
+    if let Some(more) = stuck.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        let names: Vec<String> =
+            stuck[NAMED..].iter().take(NAMED).map(|stuck| stuck.pod.to_string()).collect();
+        let dots = if more > names.len() { ", …" } else { "" };
+        findings.push(Finding {
+            name: "podStuck",
+            severity: Severity::Problem,
+            what: format!("{more} more pods cannot be inspected"),
+            evidence: format!("{}{dots}", names.join(", ")),
+            advice: "so many at once are rarely the fault of each: look into the runtime's log, and at its disk",
+        });
+    }
+    if report.health.waiting_pods > 0 {
+        findings.push(Finding {
+            name: "inspectionsWait",
+            severity: Severity::Warning,
+            what: format!(
+                "{} pods wait for inspection: the status calls of others take all places",
+                report.health.waiting_pods
+            ),
+            evidence: format!("{} inspections in flight", report.inspections_in_flight),
+            advice: "mend the pods whose calls hang; the others come after them",
+        });
+    }
+}
+
+fn stuck_pod(stuck: &StuckPod) -> Finding {
+    let hangs = stuck.call.as_ref().filter(|call| call.age >= INSPECTION_HANGS);
+    let what = match hangs {
+        Some(call) => {
+            format!("pod {}: {} hangs; the other pods are served all the same", stuck.pod, call.call)
+        }
+        None => format!("pod {} cannot be inspected; the other pods are served all the same", stuck.pod),
+    };
+    Finding {
+        name: "podStuck",
+        severity: Severity::Problem,
+        what,
+        evidence: stuck.to_string(),
+        advice: "see what the pod's processes wait for (a volume on a dead NFS server, a full disk); \
+                 until it answers, a kubelet lets all other pods wait for this one",
+    }
+}
+
+fn judge_lists(lists: &Lists, findings: &mut Vec<Finding>) {
+    let counted = format!(
+        "{} sandboxes and {} containers, {} of them running and {} exited",
+        lists.sandboxes, lists.containers, lists.running, lists.exited
+    );
+    if lists.took >= SLOW_LIST {
+        findings.push(Finding {
+            name: "listSlow",
+            severity: Severity::Warning,
+            what: "the runtime takes long to list its pods".to_owned(),
+            evidence: format!("{} for {counted}", GoDuration::in_tenths(lists.took)),
+            advice: "a kubelet asks every second: look for a slow disk, for too little CPU, and for dead containers to remove",
+        });
+    }
+    if lists.largest_message >= MESSAGE_LIMIT / 2 {
+        findings.push(Finding {
+            name: "listNearLimit",
+            severity: Severity::Warning,
+            what: "a list of all containers is near the largest message that clients take; beyond it a kubelet goes blind"
+                .to_owned(),
+            evidence: format!(
+                "{:.1} MiB of {} MiB, for {counted}",
+                lists.largest_message as f64 / f64::from(1 << 20),
+                MESSAGE_LIMIT >> 20
+            ),
+            advice: "remove dead containers (crictl rm, or the kubelet's maximum-dead-containers) and look for large annotations",
+        });
+    }
+    if lists.exited >= MANY_DEAD {
+        findings.push(Finding {
+            name: "deadContainers",
+            severity: Severity::Warning,
+            what: "dead containers pile up: every list and every clean-up gets slower".to_owned(),
+            evidence: counted,
+            advice: "see whether the kubelet's garbage collection runs; `crictl rm $(crictl ps -a -q --state exited)` removes them",
+        });
+    }
+    if lists.unreadable > 0 {
+        findings.push(Finding {
+            name: "unreadable",
+            severity: Severity::Warning,
+            what: "the runtime lists things that cannot be understood".to_owned(),
+            evidence: format!("{} entries without a readable id or owner", lists.unreadable),
+            advice: "while there are any, nothing that is missing from a list is taken as removed; look for damage in its store",
+        });
+    }
+}

@@ -1,0 +1,74 @@
+//! What a diagnosis consists of.
+
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Severity {
+    /// Good to know.
+    Note,
+    /// Will hurt sooner or later.
+    Warning,
+    /// May hurt: there was no time to see.
+    Unclear,
+    /// Hurts now.
+    Problem,
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Finding {
+    /// A name for programs, which stays the same.
+    pub(crate) name: &'static str,
+    pub(crate) severity: Severity,
+    /// In one sentence.
+    pub(crate) what: String,
+    /// What was seen.
+    pub(crate) evidence: String,
+    /// What to do.
+    pub(crate) advice: &'static str,
+}
+
+/// What all findings add up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// There is no problem; there may be warnings.
+    Well,
+    Ill,
+    CannotTell,
+}
+
+impl Verdict {
+    pub(crate) fn of(findings: &[Finding]) -> Self {
+        match findings.iter().map(|finding| finding.severity).max() {
+            Some(Severity::Problem) => Self::Ill,
+            Some(Severity::Unclear) => Self::CannotTell,
+            Some(Severity::Warning | Severity::Note) | None => Self::Well,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_counts_and_what_is_unclear_is_not_well() {
+        let verdict = |severities: &[Severity]| {
+            let finding = |severity: &Severity| Finding {
+                name: "x",
+                severity: *severity,
+                what: String::new(),
+                evidence: String::new(),
+                advice: "",
+            };
+            Verdict::of(&severities.iter().map(finding).collect::<Vec<_>>())
+        };
+        assert_eq!(verdict(&[]), Verdict::Well);
+        assert_eq!(verdict(&[Severity::Warning, Severity::Note]), Verdict::Well);
+        assert_eq!(verdict(&[Severity::Warning, Severity::Unclear]), Verdict::CannotTell);
+        assert_eq!(verdict(&[Severity::Unclear, Severity::Problem]), Verdict::Ill);
+    }
+}

@@ -1,0 +1,131 @@
+//! The runtime's events, and those who read them.
+
+use std::time::Duration;
+
+use pleg::{GoDuration, StreamError, StreamReport};
+
+use super::facts::Facts;
+use super::finding::{Finding, Severity};
+
+/// How often all pods are listed when nothing else tells of changes.
+const OFTEN: Duration = Duration::from_secs(1);
+
+pub(super) fn judge(facts: &Facts, findings: &mut Vec<Finding>) {
+    if facts.kind.hands_each_event_to_one_reader() {
+        findings.push(one_reader_only(facts));
+    }
+    stopped_readers(facts, findings);
+    let Some(stream) = &facts.stream else { return };
+    if !stream.open {
+        findings.extend(stream.last_error.as_ref().map(|error| no_stream(facts, error)));
+    }
+    if stream.unannounced > 0 && !facts.kind.hands_each_event_to_one_reader() {
+        findings.push(lossy(facts, stream));
+    }
+}
+
+fn period(facts: &Facts) -> Duration {
+    facts.report.as_ref().map_or(OFTEN, |report| report.relist_period)
+}
+
+/// Whether every change has been announced of late: else lists would be frequent.
+fn is_complete_of_late(facts: &Facts) -> bool {
+    period(facts) > OFTEN
+}
+
+fn one_reader_only(facts: &Facts) -> Finding {
+    let missed = facts.stream.as_ref().map_or(0, |stream| stream.unannounced);
+    let time = looked_for(facts);
+    let evidence = match (&facts.stream, missed) {
+        (None, _) => {
+            format!(
+                "{} does so; the events were not read here, so as to take none from others",
+                facts.runtime
+            )
+        }
+        (Some(_), 0) => format!("{} does so; every change in {time} was announced to us", facts.runtime),
+        (Some(_), missed) => {
+            let of_late = if is_complete_of_late(facts) { "; none of late" } else { "" };
+            format!("{missed} changes in {time} were announced to somebody else, or to nobody{of_late}")
+        }
+    };
+    let is_robbed = missed > 0 && !is_complete_of_late(facts);
+    Finding {
+        name: "eventsStolen",
+        severity: if is_robbed { Severity::Problem } else { Severity::Warning },
+        what: "this runtime hands each event to one reader only: two readers steal them from each other"
+            .to_owned(),
+        evidence,
+        advice: "let one program only read events here (no `crictl events` beside an evented kubelet), or use containerd 2",
+    }
+}
+
+fn stopped_readers(facts: &Facts, findings: &mut Vec<Finding>) {
+    let is_danger = facts.kind.waits_for_slow_readers();
+    for reader in &facts.stopped_readers {
+        findings.push(Finding {
+            name: "stalledReader",
+            severity: if is_danger { Severity::Problem } else { Severity::Warning },
+            what: if is_danger {
+                "a process that is connected to the runtime stands still: if it reads events, then no pod on this node can be \
+                 created or removed once its buffers are full"
+            } else {
+                "a process that is connected to the runtime stands still"
+            }
+            .to_owned(),
+            evidence: format!("process {} ({}) is stopped, and holds a connection to {}", reader.pid, reader.command, facts.endpoint),
+            advice: "let it go on (kill -CONT) or end it (kill)",
+        });
+    }
+}
+
+fn no_stream(facts: &Facts, error: &StreamError) -> Finding {
+    match error {
+        StreamError::Unsupported => Finding {
+            name: "eventsUnsupported",
+            severity: Severity::Note,
+            what: "the runtime has no events: changes are found by a list every second".to_owned(),
+            evidence: format!("{} answers GetContainerEvents with: unimplemented", facts.runtime),
+            advice: "nothing is lost; with containerd 2 or CRI-O 1.26 changes are seen within milliseconds",
+        },
+        StreamError::SwitchedOff => Finding {
+            name: "eventsDisabled",
+            severity: Severity::Note,
+            what: "the runtime's events are switched off: changes are found by a list every second"
+                .to_owned(),
+            evidence: "the event stream ends at once, without an error".to_owned(),
+            advice: "CRI-O: set enable_pod_events = true in crio.conf and restart it",
+        },
+        StreamError::Broken(_) | StreamError::Ended => Finding {
+            name: "eventsBroken",
+            severity: Severity::Warning,
+            what: "the runtime's event stream does not stay open".to_owned(),
+            evidence: error.to_string(),
+            advice: "look into the runtime's log; until then changes are found by a list every second",
+        },
+    }
+}
+
+fn lossy(facts: &Facts, stream: &StreamReport) -> Finding {
+    let (severity, what) = if is_complete_of_late(facts) {
+        (Severity::Note, "the runtime did not announce every change; of late it has")
+    } else {
+        (Severity::Warning, "the runtime does not announce every change, so all pods are listed every second")
+    };
+    Finding {
+        name: "eventsLossy",
+        severity,
+        what: what.to_owned(),
+        evidence: format!(
+            "{} changes in {} were not announced; all pods are listed every {}",
+            stream.unannounced,
+            looked_for(facts),
+            GoDuration(period(facts))
+        ),
+        advice: "failed starts are never announced; if it is more than those, look for dropped events in the runtime's log",
+    }
+}
+
+fn looked_for(facts: &Facts) -> GoDuration {
+    GoDuration::in_tenths(facts.looked_for)
+}
