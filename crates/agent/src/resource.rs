@@ -55,12 +55,6 @@ impl Quantity {
         wire.0.parse()
     }
 
-    /// As a Pod's field says it; to the thousandth, as the API server keeps amounts.
-    #[must_use]
-    pub fn written(self) -> WireQuantity {
-        WireQuantity(if self.is_whole() { self.units().to_string() } else { format!("{}m", self.millis()) })
-    }
-
     /// In whole units, rounded up.
     #[must_use]
     pub fn units(self) -> i64 {
@@ -287,13 +281,6 @@ mod tests {
         assert_eq!(parse("1.5").millis(), 1500);
         assert!(parse("0.1m").is_finer_than_millis());
         assert!(!parse("1m").is_finer_than_millis());
-    }
-
-    #[test]
-    fn what_is_written_is_what_was_read() {
-        for (text, wanted) in [("1", "1"), ("1.5", "1500m"), ("2Mi", "2097152"), ("0", "0"), ("0.1m", "1m")] {
-            assert_eq!(parse(text).written().0, wanted);
-        }
     }
 
     proptest! {

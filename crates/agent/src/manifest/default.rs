@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     ObjectFieldSelector, Pod, PodSecurityContext, Probe, ResourceRequirements, Volume,
 };
 
-use crate::pod::{limits_of_containers, requests_of_containers};
+use crate::pod::{notation, requests_of_containers};
 use crate::volumes::DEFAULT_FILE_MODE;
 
 /// Fills in everything that is not said.
@@ -134,29 +134,23 @@ fn requests_from_limits(resources: &mut ResourceRequirements) {
 }
 
 /// The same for the pod as a whole, if it limits itself: it asks for what its containers ask for together, and for as much as
-/// it may use of what none of them asks for. Its huge pages are those of its containers, if it says nothing of them.
+/// it may use of what none of them asks for.
 fn pod_resources(pod: &mut Pod) {
-    let (asked, mut huge_pages) = (requests_of_containers(pod), limits_of_containers(pod));
-    huge_pages.retain(|name, _| name.starts_with("hugepages-"));
+    let asked = requests_of_containers(pod);
+    let written = |(name, amount): (String, _)| {
+        let text = notation(pod, |resources| resources.requests.as_ref(), &name).write(amount);
+        (name, text)
+    };
+    let mut asked: BTreeMap<_, _> = asked.into_iter().map(written).collect();
     let Some(resources) = pod.spec.as_mut().and_then(|spec| spec.resources.as_mut()) else { return };
-    let is_empty = |list: &Option<BTreeMap<_, _>>| list.as_ref().is_none_or(BTreeMap::is_empty);
-    if is_empty(&resources.limits) && is_empty(&resources.requests) {
-        return;
-    }
-    for (name, amount) in huge_pages {
-        if resources.requests.as_ref().is_none_or(|requests| !requests.contains_key(&name)) {
-            let limits = resources.limits.get_or_insert_default();
-            limits.entry(name).or_insert_with(|| amount.written());
-        }
-    }
     let limits = resources.limits.clone().unwrap_or_default();
     if limits.is_empty() {
         return;
     }
     let requests = resources.requests.get_or_insert_default();
     for name in OVERCOMMITTED {
-        if let Some(amount) = asked.get(name) {
-            requests.entry(name.to_owned()).or_insert_with(|| amount.written());
+        if let Some(amount) = asked.remove(name) {
+            requests.entry(name.to_owned()).or_insert(amount);
         }
     }
     for (name, limit) in limits {

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
 use super::spec;
-use crate::resource::Quantity;
+use crate::resource::{Notation, Quantity};
 
 /// Amounts by the name of the resource. What is not there was not asked for.
 pub(crate) type Amounts = BTreeMap<String, Quantity>;
@@ -57,11 +57,6 @@ pub(crate) fn requests_of_containers(pod: &Pod) -> Amounts {
     of_containers(pod, List::Requests)
 }
 
-/// What the containers of a pod may use together, as far as they are limited.
-pub(crate) fn limits_of_containers(pod: &Pod) -> Amounts {
-    of_containers(pod, List::Limits)
-}
-
 /// What a pod may use at most, with its overhead. A resource that some container has no limit of is only limited for the
 /// others: see [`declares_limit`].
 pub(crate) fn limits(pod: &Pod) -> Amounts {
@@ -96,6 +91,19 @@ pub(crate) fn own(pod: &Pod) -> Option<&ResourceRequirements> {
 /// What running the pod costs besides what is in it.
 pub(crate) fn overhead(pod: &Pod) -> Amounts {
     read(pod.spec.as_ref().and_then(|spec| spec.overhead.as_ref()))
+}
+
+/// How a sum is written: as the first that was added.
+pub(crate) fn notation(
+    pod: &Pod,
+    list: fn(&ResourceRequirements) -> Option<&BTreeMap<String, WireQuantity>>,
+    name: &str,
+) -> Notation {
+    let of_containers = spec::containers(pod).iter().chain(spec::init_containers(pod));
+    let of_containers = of_containers.filter_map(|container| container.resources.as_ref());
+    let all = own(pod).into_iter().chain(of_containers);
+    let first = all.filter_map(list).find_map(|amounts| amounts.get(name));
+    first.map_or(Notation::Tens, |first| Notation::of(&first.0))
 }
 
 fn with_overhead(pod: &Pod, mut amounts: Amounts) -> Amounts {

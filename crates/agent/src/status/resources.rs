@@ -6,8 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
 use crate::pod::demand::{self, Amounts};
-use crate::pod::{containers, init_containers};
-use crate::resource::{Notation, canonical};
+use crate::resource::canonical;
 
 type Wire = BTreeMap<String, WireQuantity>;
 
@@ -29,7 +28,7 @@ pub(super) fn told(resources: Option<&ResourceRequirements>) -> Option<ResourceR
 pub(super) fn of_pod(pod: &Pod) -> Option<ResourceRequirements> {
     let list = |amounts: Amounts, list: fn(&ResourceRequirements) -> Option<&Wire>| {
         let written = amounts.into_iter().map(|(name, amount)| {
-            let notation = notation(pod, list, &name);
+            let notation = demand::notation(pod, list, &name);
             (name, notation.write(amount))
         });
         Some(written.collect()).filter(|amounts: &Wire| !amounts.is_empty())
@@ -41,15 +40,6 @@ pub(super) fn of_pod(pod: &Pod) -> Option<ResourceRequirements> {
         limits,
         ..ResourceRequirements::default()
     })
-}
-
-/// A sum is written as the first that was added.
-fn notation(pod: &Pod, list: fn(&ResourceRequirements) -> Option<&Wire>, name: &str) -> Notation {
-    let of_containers = containers(pod).iter().chain(init_containers(pod));
-    let of_containers = of_containers.filter_map(|container| container.resources.as_ref());
-    let all = demand::own(pod).into_iter().chain(of_containers);
-    let first = all.filter_map(list).find_map(|amounts| amounts.get(name));
-    first.map_or(Notation::Tens, |first| Notation::of(&first.0))
 }
 
 #[cfg(test)]

@@ -64,7 +64,10 @@ pub(super) static POD_SPEC: Type = Type {
         ),
         ("readinessGates", Parts(&READINESS_GATE, CLOSED_GATES)),
         ("resourceClaims", Refused("resource claims live in the API server")),
-        ("resources", Parts(&RESOURCES, "")),
+        (
+            "resources",
+            Parts(&RESOURCES, "huge pages only if the limits of its containers are within the pod's"),
+        ),
         ("restartPolicy", OK),
         ("runtimeClassName", Refused("runtime classes live in the API server")),
         ("schedulerName", SCHEDULING),

@@ -7,6 +7,7 @@ mod handlers;
 mod metadata;
 mod names;
 mod objects;
+mod pod_resources;
 mod report;
 mod resources;
 mod security;
@@ -59,7 +60,7 @@ fn check_spec(spec: &PodSpec, path: &Path, report: &mut Report) {
     }
     let volumes = volumes::check(spec, &path.field("volumes"), report);
     check_containers(spec, &volumes, path, report);
-    resources::check_pod(spec, path, report);
+    pod_resources::check(spec, path, report);
     security::check_pod(spec, path, report);
     check_hosts(spec, path, report);
     check_dns(spec, path, report);

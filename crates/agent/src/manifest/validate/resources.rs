@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{ContainerResizePolicy, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{ContainerResizePolicy, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
 use super::names;
@@ -64,24 +64,6 @@ pub(super) fn check_resize(
         if never_restarts && restart_policy == "RestartContainer" {
             let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
             report.invalid_text(&path.field("restartPolicy"), restart_policy, detail);
-        }
-    }
-}
-
-/// Checks those of the pod as a whole.
-pub(super) fn check_pod(spec: &PodSpec, path: &Path, report: &mut Report) {
-    let Some(resources) = &spec.resources else { return };
-    let path = path.field("resources");
-    check(resources, &path, report);
-    for (field, list) in [("limits", &resources.limits), ("requests", &resources.requests)] {
-        for name in list.iter().flatten().map(|(name, _)| name) {
-            if !matches!(name.as_str(), "cpu" | "memory") && !name.starts_with("hugepages-") {
-                report.unsupported(
-                    &path.field(field).key(name),
-                    name,
-                    &["cpu", "memory", "hugepages-<size>"],
-                );
-            }
         }
     }
 }

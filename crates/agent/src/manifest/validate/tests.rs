@@ -61,6 +61,27 @@ fn pods() {
                 ],
             ),
             (
+                "{resources: {limits: {cpu: 1, disk: 1}, requests: {cpu: 500m}}, containers: [{name: c, image: x, resources: {requests: {cpu: 400m}}}, {name: d, image: x, resources: {limits: {cpu: 2}, requests: {cpu: 200m}}}]}",
+                &[
+                    "spec.resources.limits[disk]: Invalid value: \"disk\": must be a standard resource for containers (cpu, memory, ephemeral-storage, hugepages-<size>) or fully qualified (e.g. example.com/gpu)",
+                    "spec.resources.requests[disk]: Invalid value: \"disk\": must be a standard resource for containers (cpu, memory, ephemeral-storage, hugepages-<size>) or fully qualified (e.g. example.com/gpu)",
+                    "spec.resources.limits[disk]: Unsupported value: \"disk\": supported values: \"cpu\", \"memory\", \"hugepages-<size>\"",
+                    "spec.resources.requests[disk]: Unsupported value: \"disk\": supported values: \"cpu\", \"memory\", \"hugepages-<size>\"",
+                    "spec.resources.requests[cpu]: Invalid value: \"500m\": must be greater than or equal to aggregate container requests of 600m",
+                    "spec.containers[1].resources.limits[cpu]: Invalid value: \"2\": must be less than or equal to pod limits of 1",
+                ],
+            ),
+            (
+                "{resources: {limits: {hugepages-2Mi: 4Mi}}, containers: [{name: c, image: x, resources: {limits: {hugepages-2Mi: 2Mi}}}, {name: d, image: x}]}",
+                &[
+                    "spec.resources.limits[hugepages-2Mi]: Forbidden: the containers could use more together, and nothing here would stop them: give each a limit, within the pod's together",
+                ],
+            ),
+            (
+                "{resources: {limits: {hugepages-2Mi: 4Mi}}, containers: [{name: c, image: x, resources: {limits: {hugepages-2Mi: 2Mi}}}, {name: d, image: x, resources: {limits: {hugepages-2Mi: 2Mi}}}]}",
+                &[],
+            ),
+            (
                 "{containers: [{name: c, image: x}], dnsPolicy: None, hostAliases: [{ip: x}]}",
                 &[
                     "spec.hostAliases[0].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
