@@ -85,8 +85,8 @@ pub(crate) struct EventsArgs {
     /// How many idle pods there are
     #[arg(long, default_value_t = 100)]
     pods: usize,
-    /// For how many seconds each way of waiting is measured
-    #[arg(long, default_value_t = 60)]
+    /// For how many seconds each way of waiting is measured: containerd collects its garbage every two minutes
+    #[arg(long, default_value_t = 120)]
     seconds: u64,
     /// Fail if a target is missed
     #[arg(long)]
