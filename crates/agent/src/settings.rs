@@ -11,6 +11,14 @@ use crate::volumes::DataDirectory;
 
 pub use crate::image::PullRate;
 
+/// How an agent wants its PLEG: most of what starts, the agent itself has started, and it asks when that is done.
+#[must_use]
+pub fn pleg_config() -> pleg::Config {
+    let mut config = pleg::Config::default();
+    config.start_patience = Duration::from_millis(20);
+    config
+}
+
 /// How an agent behaves on its node. The defaults are the kubelet's where it has one.
 #[derive(Clone, Debug)]
 pub struct Settings {

@@ -224,6 +224,11 @@ impl Core {
         while let Some((pod, task)) = self.agenda.take_due(now.stamp) {
             match task {
                 Task::Look => self.nudge(pod, now.stamp, Trigger::Event),
+                Task::LookSince(wanted) => {
+                    if self.looks.get(&pod).is_none_or(|look| look.at < wanted) {
+                        self.nudge(pod, wanted, Trigger::Event);
+                    }
+                }
                 Task::Inspect => self.inspect_again(&pod, now, out),
             }
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::cri::CriObserver;
-use pleg::{Config, Metrics, Pleg};
+use pleg::{Metrics, Pleg};
 use rubelet_agent::pod::Growth;
 use rubelet_agent::runtime::CriRuntime;
-use rubelet_agent::settings::Settings;
+use rubelet_agent::settings::{Settings, pleg_config};
 use rubelet_agent::source::{Feed, FileSource, Inbox, Source};
 use rubelet_agent::sync_loop::{Agent, AgentHandle, AgentParts};
 use rubelet_cri::{Endpoint, Options, RuntimeClient};
@@ -31,7 +31,7 @@ impl Running {
             options.inspect_timeout = Duration::from_millis(1000);
             RuntimeClient::new(endpoint.clone(), options, rubelet_cri::Metrics::default())
         };
-        let mut pleg = Pleg::new(CriObserver::new(client()), Config::default(), Metrics::default());
+        let mut pleg = Pleg::new(CriObserver::new(client()), pleg_config(), Metrics::default());
         let source = FileSource::new(folder.join("manifests"), "node");
         let inbox = Inbox::default();
         let (feed, updates) = Feed::new(inbox.clone());

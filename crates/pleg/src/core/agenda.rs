@@ -11,6 +11,8 @@ use crate::clock::Stamp;
 pub(super) enum Task {
     /// Look at the pod.
     Look,
+    /// Look at it, unless somebody has since then.
+    LookSince(Stamp),
     /// Inspect it, as it was listed.
     Inspect,
 }
@@ -35,6 +37,10 @@ impl Agenda {
         }
         self.looks.insert(pod.clone(), at);
         self.tasks.insert((at, pod, Task::Look));
+    }
+
+    pub(super) fn look_since(&mut self, pod: PodUid, wanted: Stamp, at: Stamp) {
+        self.tasks.insert((at, pod, Task::LookSince(wanted)));
     }
 
     pub(super) fn inspect(&mut self, pod: PodUid, at: Stamp) {
@@ -63,6 +69,7 @@ impl From<BTreeSet<(Stamp, PodUid, Task)>> for Agenda {
         for (at, pod, task) in tasks {
             match task {
                 Task::Look => agenda.look(pod, at),
+                Task::LookSince(wanted) => agenda.look_since(pod, wanted, at),
                 Task::Inspect => agenda.inspect(pod, at),
             }
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
 /// How a PLEG behaves. The defaults are the kubelet's where it has one.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -23,6 +24,10 @@ pub struct Config {
     pub slow_limit: usize,
     /// How many pods are looked at singly; if more are asked for, all pods are listed instead.
     pub look_limit: usize,
+    /// How long a pod in which something came or started is not looked at for that alone. Who starts it and asks when that
+    /// is done is spared the looks in between. Ends are looked at at once.
+    #[serde(default)]
+    pub start_patience: Duration,
 }
 
 impl Default for Config {
@@ -36,6 +41,7 @@ impl Default for Config {
             slow_after: Duration::from_secs(1),
             slow_limit: 64,
             look_limit: 16,
+            start_patience: Duration::ZERO,
         }
     }
 }

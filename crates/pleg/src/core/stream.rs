@@ -223,8 +223,13 @@ impl Core {
         thing.steps.add(step);
         thing.heard = at.max(thing.heard);
         thing.tries = 0;
+        let patience = match step {
+            LifeStep::Created | LifeStep::Started => self.config.start_patience,
+            LifeStep::Stopped | LifeStep::Deleted => Duration::ZERO,
+        };
         match thing.pod.as_ref().map(|pod| pod.uid.clone()) {
-            Some(uid) => self.nudge(uid, at, Trigger::Event),
+            Some(uid) if patience.is_zero() => self.nudge(uid, at, Trigger::Event),
+            Some(uid) => self.agenda.look_since(uid, at, at.plus(patience)),
             None => self.list_no_later_than(self.soonest_list(now)),
         }
     }

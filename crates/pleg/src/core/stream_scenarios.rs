@@ -18,7 +18,11 @@ fn exit(code: i32, reason: &str) -> Exit {
 
 /// A node with a pod A whose container c1 runs, and with an open stream.
 fn listening() -> Harness {
-    let mut pleg = Harness::new();
+    listening_with(Config::default())
+}
+
+fn listening_with(config: Config) -> Harness {
+    let mut pleg = Harness::with(config);
     pleg.relist(vec![pod("A", &[("c1", Running)])]);
     pleg.step(Input::StreamOpened);
     pleg.relist(vec![pod("A", &[("c1", Running)])]);
@@ -55,6 +59,39 @@ fn an_announcement_leads_to_a_look_at_once() {
 
     announce(&mut pleg, [announcement("A", "c1", Stopped), announcement("A", "c1", WasStarted)]);
     assert!(pleg.looking_at().is_empty(), "what is known already needs no look");
+}
+
+#[test]
+fn who_starts_things_and_asks_afterwards_is_spared_the_looks_in_between() {
+    let patience = Duration::from_millis(20);
+    let patient = || listening_with(Config { start_patience: patience, ..Config::default() });
+    let started = || [announcement("A", "c2", WasCreated), announcement("A", "c2", WasStarted)];
+
+    let mut pleg = patient();
+    announce(&mut pleg, started());
+    assert!(pleg.looking_at().is_empty(), "not for a start alone");
+    announce(&mut pleg, [announcement("A", "c1", Stopped)]);
+    assert_eq!(pleg.looking_at(), [PodUid::from("A")], "ends do not wait");
+    pleg.pass(patience);
+    pleg.tick();
+    pleg.answer_look("A", Some(pod("A", &[("c1", Exited), ("c2", Running)])));
+    assert!(pleg.looking_at().is_empty(), "that look, begun since, has shown the start too");
+
+    let mut pleg = patient();
+    announce(&mut pleg, started());
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    pleg.answer_look("A", Some(pod("A", &[("c1", Running), ("c2", Running)])));
+    pleg.pass(patience);
+    pleg.tick();
+    assert!(pleg.looking_at().is_empty(), "whoever started it has asked");
+
+    let mut pleg = patient();
+    announce(&mut pleg, started());
+    pleg.pass(patience);
+    pleg.tick();
+    assert_eq!(pleg.looking_at(), [PodUid::from("A")], "nobody asks: it is looked at all the same");
+    assert_eq!(unannounced(&pleg), 0);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use rubelet_runtime::synthetic::{ContainerId, ContainerState, EventFaults, Profi
 use crate::heard::Heard;
 use crate::node::Node;
 use crate::pass;
+use crate::run::patience;
 
 /// By how many milliseconds an event is late, at most. For the end of something, 200 are waited.
 const LATEST: u64 = 180;
@@ -19,7 +20,9 @@ pub(crate) async fn in_bursts(seed: u64) {
     let context = format!("seed {seed}, {profile}");
     let mut random = fastrand::Rng::with_seed(seed);
     let node = Node::new(profile, seed);
-    let mut pleg = Pleg::new(node.clone(), Config::default(), Metrics::default());
+    let mut config = Config::default();
+    config.start_patience = patience(seed);
+    let mut pleg = Pleg::new(node.clone(), config, Metrics::default());
     let handle = pleg.handle();
     let heard = Heard::by_subscribing(&handle);
     pleg.start();

@@ -18,6 +18,11 @@ pub(crate) async fn both_ways(history: History) {
     assert_eq!(following, listing, "{context}: the two end alike");
 }
 
+/// Half of them wait a little before they look at what started.
+pub(crate) fn patience(seed: u64) -> Duration {
+    Duration::from_millis(20 * (seed % 2))
+}
+
 /// Returns what the cache holds in the end, after it has been held against the truth.
 async fn observe(
     history: &History,
@@ -27,6 +32,7 @@ async fn observe(
     let node = Node::new(history.profile, history.seed);
     let mut config = Config::default();
     config.follow_events = follow_events;
+    config.start_patience = patience(history.seed);
     let mut pleg = Pleg::new(node.clone(), config, Metrics::default());
     let handle = pleg.handle();
     let heard = Heard::by_subscribing(&handle);

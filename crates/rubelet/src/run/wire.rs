@@ -12,7 +12,7 @@ use rubelet_agent::admission::RuntimeFeatures;
 use rubelet_agent::gc::{ImageCollector, LogRotation};
 use rubelet_agent::pod::{Growth, HostDns, NodeDns};
 use rubelet_agent::runtime::{CallBook, CriRuntime};
-use rubelet_agent::settings::Settings;
+use rubelet_agent::settings::{Settings, pleg_config};
 use rubelet_agent::source::{Feed, Inbox};
 use rubelet_agent::sync_loop::{Agent, AgentParts};
 use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient};
@@ -82,7 +82,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let agent_metrics = rubelet_agent::metrics::Metrics::default();
     agent_metrics.register(&mut registry);
     let observing = runtime.client();
-    let mut pleg = Pleg::new(CriObserver::new(observing.clone()), pleg::Config::default(), pleg_metrics);
+    let mut pleg = Pleg::new(CriObserver::new(observing.clone()), pleg_config(), pleg_metrics);
     pleg.handle().register(&mut registry);
     if let Some((folder, size)) = &plan.record {
         pleg.record(Some(Recorder::to_folder(folder, *size, &runtime.name)?));

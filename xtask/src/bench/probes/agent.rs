@@ -13,7 +13,7 @@ use pleg::cri::CriObserver;
 use prometheus_client::registry::Registry;
 use rubelet_agent::board::PodView;
 use rubelet_agent::runtime::CriRuntime;
-use rubelet_agent::settings::Settings;
+use rubelet_agent::settings::{Settings, pleg_config};
 use rubelet_agent::source::{Feed, FileSource, Inbox, Source as _};
 use rubelet_agent::sync_loop::{Agent, AgentHandle, AgentParts};
 use tokio::sync::oneshot;
@@ -54,7 +54,7 @@ impl BenchAgent {
         let metrics = rubelet_agent::metrics::Metrics::default();
         metrics.register(&mut registry);
         let observer = CriObserver::new(node.client());
-        let mut pleg = Pleg::new(observer, pleg::Config::default(), pleg::Metrics::default());
+        let mut pleg = Pleg::new(observer, pleg_config(), pleg::Metrics::default());
         let mut settings = Settings::new("bench", data.path());
         settings.logs = data.path().join("logs");
         settings.machine.unified_cgroups = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
