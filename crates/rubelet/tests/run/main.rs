@@ -3,6 +3,7 @@
 //! Needs root; where it is not to be had, the tests say so and pass.
 
 mod containerd;
+mod ends;
 mod hostile;
 #[path = "../../../runtime/tests/image_fixture/mod.rs"]
 mod image_fixture;
