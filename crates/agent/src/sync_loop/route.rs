@@ -298,6 +298,8 @@ impl Routes {
         }
         let Some(record) = self.records.remove(uid) else { return commands };
         self.surveyed.remove(uid);
+        // What runs next under this UID was given nothing yet.
+        self.given.remove(uid);
         if let Some(queue) = self.names.get_mut(&record.name) {
             let was_first = queue.front() == Some(uid);
             queue.retain(|other| other != uid);

@@ -350,4 +350,8 @@ fn a_pod_that_wants_too_much_since_before_this_agent_goes_on_with_what_it_has() 
     assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Infeasible"), 1000));
     let commands = routes.source(delta(file(), Operation::Add, &[asking("2", "b", "3")]));
     assert_eq!(told(&commands), ["refuse 2 OutOfcpu", "start 2"], "of this one nothing was here");
+    routes.source(delta(file(), Operation::Remove, &[asking("1", "a", "3")]));
+    routes.ended(&"1".into(), false);
+    let commands = routes.source(delta(file(), Operation::Add, &[asking("1", "a", "3")]));
+    assert_eq!(told(&commands), ["refuse 1 OutOfcpu", "start 1"], "nothing of it is left");
 }
