@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::PodStatus as ApiStatus;
+use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 use rubelet_model::PodUid;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,15 @@ struct Written<'a> {
     form: u32,
     uid: &'a str,
     status: &'a ApiStatus,
+    /// For those who ask without an agent, and have no manifest: which container is the first.
+    containers: &'a [String],
+}
+
+/// Only that of it.
+#[derive(Deserialize)]
+struct ReadContainers {
+    #[serde(default)]
+    containers: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -72,10 +81,31 @@ fn read(path: &Path, uid: &PodUid) -> Result<Option<ApiStatus>, RecallError> {
     Ok(Some(status))
 }
 
-fn write(folder: &PodDirectory, uid: &str, status: &ApiStatus, is_final: bool) -> io::Result<()> {
+/// What the containers of a pod are called, as in its manifest, those that run beside each other first; nothing if that was
+/// not kept. Blocks on the disk.
+#[must_use]
+pub fn kept_containers(data: &DataDirectory, uid: &str) -> Vec<String> {
+    let read = |path: &Path| pod_file::read::<ReadContainers>(path).ok().flatten();
+    let kept = data.pod(uid).ok().and_then(|folder| read(&folder.status()));
+    kept.map(|kept| kept.containers).unwrap_or_default()
+}
+
+fn write(
+    folder: &PodDirectory,
+    uid: &str,
+    status: &ApiStatus,
+    containers: &[String],
+    is_final: bool,
+) -> io::Result<()> {
     // An end is written once and must be there after a power cut. The rest can be found out again.
     let outlives = if is_final { Outlives::Machine } else { Outlives::Agent };
-    pod_file::write(&folder.status(), &Written { form: FORM, uid, status }, outlives)
+    pod_file::write(&folder.status(), &Written { form: FORM, uid, status, containers }, outlives)
+}
+
+fn container_names(pod: &Pod) -> Vec<String> {
+    let Some(spec) = &pod.spec else { return Vec::new() };
+    let all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    all.map(|container| container.name.clone()).collect()
 }
 
 /// The disk, as somebody who wants to know how pods are.
@@ -105,7 +135,9 @@ impl StatusSink for Keeper {
         // A UID that cannot be a folder was refused with its manifest.
         let Ok(folder) = self.data.pod(uid.as_str()) else { return Ok(()) };
         let (uid, status, is_final) = (uid.clone(), view.status.clone(), view.is_finished());
-        tokio::task::spawn_blocking(move || write(&folder, uid.as_str(), &status, is_final)).await?
+        let containers = container_names(&view.pod);
+        tokio::task::spawn_blocking(move || write(&folder, uid.as_str(), &status, &containers, is_final))
+            .await?
     }
 }
 
@@ -120,7 +152,8 @@ mod tests {
     }
 
     fn keep(data: &DataDirectory, uid: &str, phase: &str) {
-        write(&data.pod(uid).unwrap(), uid, &status(phase), true).unwrap();
+        let containers = ["web".to_owned(), "log".to_owned()];
+        write(&data.pod(uid).unwrap(), uid, &status(phase), &containers, true).unwrap();
     }
 
     #[test]
@@ -134,6 +167,8 @@ mod tests {
         keep(&data, "1", "Running");
         keep(&data, "1", "Failed");
         assert_eq!(recall(&data, &"1".into()), Some(status("Failed")));
+        assert_eq!(kept_containers(&data, "1"), ["web", "log"]);
+        assert_eq!(kept_containers(&data, "2"), Vec::<String>::new());
         assert_eq!(recall(&data, &"2".into()), None);
         assert_eq!(recall(&data, &"../1".into()), None);
     }

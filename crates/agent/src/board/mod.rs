@@ -28,6 +28,7 @@ use crate::pod::pod_ref;
 use crate::status::settle;
 
 pub use delivery::{Delivery, Pace, StatusSink};
+pub use keep::kept_containers;
 pub(crate) use keep::{Keeper, recall};
 use outbox::Outbox;
 

@@ -66,6 +66,8 @@ enum LogsError {
     NoPod { pod: String, folder: PathBuf },
     #[error("the pod has no container {name}; it has {}", .there.join(", "))]
     NoContainer { name: String, there: Vec<String> },
+    #[error("say which container with -c: {}", .0.join(", "))]
+    WhichContainer(Vec<String>),
     #[error("container {0} has written nothing yet")]
     Nothing(String),
     #[error("container {0} was never started again: there is no previous instance")]
@@ -82,6 +84,7 @@ impl LogsError {
             Self::NotOne(_)
             | Self::NoPod { .. }
             | Self::NoContainer { .. }
+            | Self::WhichContainer(_)
             | Self::Nothing(_)
             | Self::NoPrevious(_) => Failure::Usage,
         }
@@ -118,7 +121,15 @@ async fn find(args: &Args) -> Result<Found, LogsError> {
         };
         let logs = args.pod_logs_dir.clone().or(last_logs).unwrap_or_else(|| PathBuf::from("/var/log/pods"));
         let found = newest_pod_folder(&logs, &pod, &last_node);
-        let (folder, names) = found.ok_or_else(|| LogsError::NoPod { pod: pod.to_string(), folder: logs })?;
+        let (folder, with_logs) =
+            found.ok_or_else(|| LogsError::NoPod { pod: pod.to_string(), folder: logs })?;
+        let uid = folder.file_name().and_then(|name| name.to_str()?.rsplit('_').next()).unwrap_or_default();
+        let known = args.local.containers(uid);
+        if known.is_empty() && with_logs.len() > 1 && args.container.is_none() {
+            return Err(LogsError::WhichContainer(with_logs));
+        }
+        let others = with_logs.into_iter().filter(|name| !known.contains(name)).collect::<Vec<_>>();
+        let names = known.into_iter().chain(others).collect();
         return Ok(Found { agent: None, uid: String::new(), folder, names });
     };
     let told = agent.pods().await.map_err(Unreachable::Agent)?;

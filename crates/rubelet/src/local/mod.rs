@@ -4,6 +4,7 @@ mod agent;
 
 use std::path::PathBuf;
 
+use rubelet_agent::board::kept_containers;
 use rubelet_agent::cgroup::PodGroups;
 use rubelet_agent::leavings::Leavings;
 use rubelet_agent::volumes::{DataDirectory, Volumes};
@@ -158,6 +159,12 @@ impl LocalArgs {
                 "what is left of pod {uid} cannot be removed: {error}; the next agent tries again"
             );
         }
+    }
+
+    /// What the containers of a pod are called, as in its manifest, if an agent of this folder ever knew.
+    pub(crate) fn containers(&self, uid: &str) -> Vec<String> {
+        let folder = self.place.path().ok();
+        folder.map(|folder| kept_containers(&DataDirectory::new(folder), uid)).unwrap_or_default()
     }
 
     /// Whether the pod was made by the agent of this folder.

@@ -84,8 +84,14 @@ fn pods_are_looked_at_and_ended_with_and_without_an_agent() {
         .replace("command: [sleep, ", "command: [sh, -c, 'echo hello; echo oops >&2; exec sleep \"$0\"', ");
     node.write("web.yaml", &talking);
     node.write("db.yaml", &node.sleeping("db", 2));
-    node.until_phase("web", "Running");
-    node.until_phase("db", "Running");
+    let saying = |word: &str| format!("command: [sh, -c, 'echo {word}; exec sleep \"$0\"', ");
+    let first = node.sleeping("two", 3).replace("command: [sleep, ", &saying("first"));
+    let (head, container) = first.split_at(first.find("  - name: c").expect("a container"));
+    let second = container.replace("name: c", "name: a").replace("first", "second");
+    node.write("two.yaml", &format!("{head}{container}{second}"));
+    for name in ["web", "db", "two"] {
+        node.until_phase(name, "Running");
+    }
     node.sleeper(1);
 
     let name = format!("web-{NODE}");
@@ -110,7 +116,11 @@ fn pods_are_looked_at_and_ended_with_and_without_an_agent() {
     assert_eq!((code, out.trim_end()), (Some(0), "default/web-n has ended"), "{err}");
     assert!(node.sleepers(1).is_empty() && node.sleepers(2).len() == 1);
 
+    node.until("words", || text(&node.ask(&["logs", "two", "-c", "a"])).1 == "second\n");
+    assert_eq!(text(&node.ask(&["logs", "two"])).1, "first\n", "the first in the manifest");
     node.end_agent("-INT");
+    let (code, out, err) = text(&node.ask(&["logs", "two"]));
+    assert_eq!((code, out.as_str()), (Some(0), "first\n"), "the same as with an agent: {err}");
     let (code, out, _) = text(&node.ask(&["ps"]));
     assert!(code == Some(0) && out.contains("db-n"), "{out}");
     let (code, _, err) = text(&node.ask(&["stop", "--all", "--grace-period", "0"]));
