@@ -15,6 +15,7 @@ use crate::runtime::CallError;
 pub(crate) use credentials::{Credentials, node_config};
 pub(crate) use docker_config::CredentialError;
 pub use limit::PullRate;
+use name::InvalidName;
 pub(crate) use name::full_name;
 pub(crate) use policy::PullPolicy;
 pub(crate) use puller::{Pulled, Puller};
@@ -33,8 +34,8 @@ pub(crate) struct Resolved {
 /// Why a container has no image, with the reason that its status shows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ImageError {
-    #[error("couldn't parse image name {0:?}: invalid reference format")]
-    InvalidName(String),
+    #[error("couldn't parse image name {name:?}: {why}")]
+    InvalidName { name: String, why: InvalidName },
     #[error("{0}")]
     Inspect(CallError),
     #[error("Container image {0:?} is not present with pull policy of Never")]
@@ -55,7 +56,7 @@ impl ImageError {
     /// The kubelet's word for it.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
-            Self::InvalidName(_) => "InvalidImageName",
+            Self::InvalidName { .. } => "InvalidImageName",
             Self::Inspect(_) => "ImageInspectError",
             Self::NeverPull(_) => "ErrImageNeverPull",
             Self::RegistryUnavailable { .. } => "RegistryUnavailable",

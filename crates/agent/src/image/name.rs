@@ -1,9 +1,25 @@
 //! Image names as manifests have them.
 
-/// The name with the tag that it means, or `None` if it is no image name.
-///
-/// A name without tag and digest means `:latest`.
-pub(crate) fn full_name(image: &str) -> Option<String> {
+/// Why a text is no image name, in the kubelet's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidName {
+    #[error("invalid repository name ({0}), cannot specify 64-byte hexadecimal strings")]
+    Identifier(String),
+    #[error("invalid reference format: repository name ({0}) must be lowercase")]
+    Capitals(String),
+    #[error("invalid reference format")]
+    Format,
+}
+
+/// The name with the tag that it means. A name without tag and digest means `:latest`.
+pub(crate) fn full_name(image: &str) -> Result<String, InvalidName> {
+    if image.len() == 64 && image.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return Err(InvalidName::Identifier(image.to_owned()));
+    }
+    let path = path(image);
+    if path != path.to_lowercase() {
+        return Err(InvalidName::Capitals(path));
+    }
     let (name, digest) = match image.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),
         None => (image, None),
@@ -15,10 +31,28 @@ pub(crate) fn full_name(image: &str) -> Option<String> {
     };
     let is_valid = is_repository(repository) && tag.is_none_or(is_tag) && digest.is_none_or(is_digest);
     if !is_valid {
-        return None;
+        return Err(InvalidName::Format);
     }
-    if tag.is_none() && digest.is_none() { Some(format!("{image}:latest")) } else { Some(image.to_owned()) }
+    Ok(if tag.is_none() && digest.is_none() { format!("{image}:latest") } else { image.to_owned() })
 }
+
+/// What follows the registry, up to the first colon.
+fn path(image: &str) -> String {
+    let names_registry =
+        |first: &str| first.contains(['.', ':']) || first == "localhost" || first != first.to_lowercase();
+    let (registry, rest) = match image.split_once('/') {
+        Some((first, rest)) if names_registry(first) => (first, rest),
+        _ => (DEFAULT_REGISTRY, image),
+    };
+    let rest = rest.split(':').next().unwrap_or_default();
+    if registry == DEFAULT_REGISTRY && !rest.contains('/') {
+        format!("library/{rest}")
+    } else {
+        rest.to_owned()
+    }
+}
+
+const DEFAULT_REGISTRY: &str = "docker.io";
 
 /// Registry and path of an image, in full: `nginx:1.27` is of `docker.io/library/nginx`.
 pub(super) fn repository(name: &str) -> String {
@@ -102,16 +136,27 @@ mod tests {
             ("localhost:5000/a/b:c", Some("localhost:5000/a/b:c")),
             ("registry.k8s.io/pause:3.10", Some("registry.k8s.io/pause:3.10")),
             (digest.as_str(), Some(digest.as_str())),
-            ("", None),
-            ("BusyBox", None),
-            ("a//b", None),
-            ("a:", None),
-            ("a b", None),
-            ("busybox:-x", None),
-            ("busybox@sha256:zz", None),
         ];
         for (image, wanted) in table {
-            assert_eq!(full_name(image).as_deref(), wanted, "{image:?}");
+            assert_eq!(full_name(image).ok().as_deref(), wanted, "{image:?}");
+        }
+        let identifier = "a".repeat(64);
+        let capitals = |path: &str| InvalidName::Capitals(path.to_owned());
+        let table = [
+            ("", InvalidName::Format),
+            ("a//b", InvalidName::Format),
+            ("a:", InvalidName::Format),
+            ("a b", InvalidName::Format),
+            ("busybox:-x", InvalidName::Format),
+            ("busybox@sha256:zz", InvalidName::Format),
+            ("BusyBox", capitals("library/BusyBox")),
+            ("docker.io/BusyBox:1", capitals("library/BusyBox")),
+            ("localhost/Capital:1", capitals("Capital")),
+            ("team/App", capitals("team/App")),
+            (identifier.as_str(), InvalidName::Identifier(identifier.clone())),
+        ];
+        for (image, wanted) in table {
+            assert_eq!(full_name(image), Err(wanted), "{image:?}");
         }
     }
 }

@@ -178,9 +178,11 @@ fn seen(
         started: Some(started),
         ready,
         // Until a change is made, what it has is not what it was allotted.
-        resources: resources::told(
-            inputs.grants.of(newest).filter(|_| is_running).or(container.resources.as_ref()),
-        ),
+        resources: if is_running {
+            resources::holding(inputs.pod, inputs.grants.of(newest).or(container.resources.as_ref()))
+        } else {
+            resources::told(container.resources.as_ref())
+        },
         allocated_resources: resources::told(container.resources.as_ref())
             .and_then(|resources| resources.requests),
         volume_mounts: mounts(inputs, container),

@@ -8,6 +8,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use crate::pod::demand::{self, Amounts};
 use crate::resource::canonical;
 
+const CPU: &str = "cpu";
+const MEMORY: &str = "memory";
+
 type Wire = BTreeMap<String, WireQuantity>;
 
 /// The resources of one container.
@@ -22,6 +25,24 @@ pub(super) fn told(resources: Option<&ResourceRequirements>) -> Option<ResourceR
         limits,
         ..ResourceRequirements::default()
     })
+}
+
+/// Those of a container that runs, as they hold. One that is limited in anything tells also the limits that its pod passes on
+/// to it, and one that asks for anything, but for no cpu, is weighed as if it asked for its limit.
+pub(super) fn holding(pod: &Pod, given: Option<&ResourceRequirements>) -> Option<ResourceRequirements> {
+    let mut told = told(given)?;
+    let passed_on = demand::own(pod).and_then(|own| own.limits.as_ref());
+    let passed_on = |name: &str| passed_on.and_then(|limits| limits.get(name)).map(canonical);
+    let cpu = told.limits.as_ref().and_then(|limits| limits.get(CPU).cloned()).or_else(|| passed_on(CPU));
+    if let Some(limits) = &mut told.limits {
+        for (name, limit) in [CPU, MEMORY].into_iter().filter_map(|name| Some((name, passed_on(name)?))) {
+            limits.entry(name.to_owned()).or_insert(limit);
+        }
+    }
+    if let (Some(requests), Some(cpu)) = (&mut told.requests, cpu) {
+        requests.entry(CPU.to_owned()).or_insert(cpu);
+    }
+    Some(told)
 }
 
 /// Those of a pod as a whole: its own, or what its containers have together.
@@ -66,6 +87,22 @@ mod tests {
         assert_eq!(of_pod(&pod), Some(resources("1Gi", Some("1Gi"))));
         pod.spec.as_mut().unwrap().resources = Some(resources("2000M", Some("3Gi")));
         assert_eq!(of_pod(&pod), Some(resources("2G", Some("3Gi"))));
+    }
+
+    #[test]
+    fn a_container_that_says_anything_tells_what_its_pod_passes_on() {
+        let read = |text: &str| -> ResourceRequirements { serde_json::from_str(text).unwrap() };
+        let mut pod = testkit::pod("Always", &[], &["a"]);
+        pod.spec.as_mut().unwrap().resources = Some(read(r#"{"limits": {"cpu": "0.5", "memory": "64Mi"}}"#));
+        for (given, wanted) in [
+            (r#"{"requests": {"cpu": "0.1"}}"#, r#"{"requests": {"cpu": "100m"}}"#),
+            (r#"{"requests": {"memory": "1Mi"}}"#, r#"{"requests": {"cpu": "500m", "memory": "1Mi"}}"#),
+            (r#"{"limits": {"memory": "16Mi"}}"#, r#"{"limits": {"cpu": "500m", "memory": "16Mi"}}"#),
+            (r#"{"limits": {"cpu": "0.2"}}"#, r#"{"limits": {"cpu": "200m", "memory": "64Mi"}}"#),
+        ] {
+            assert_eq!(holding(&pod, Some(&read(given))), Some(read(wanted)), "{given}");
+        }
+        assert_eq!(holding(&pod, None), None);
     }
 
     #[test]

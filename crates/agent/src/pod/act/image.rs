@@ -26,11 +26,14 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         sandbox_config: &v1::PodSandboxConfig,
     ) -> Result<Resolved, NoImage> {
         let wanted = container.image.as_deref().unwrap_or_default();
-        let Some(name) = full_name(wanted) else {
-            let error = ImageError::InvalidName(wanted.to_owned());
-            let message = format!("Failed to apply default image tag {wanted:?}: {error}");
-            self.journal.warning(Some(&container.name), "InspectFailed", message.clone());
-            return Err(self.without(&error, message));
+        let name = match full_name(wanted) {
+            Ok(name) => name,
+            Err(why) => {
+                let error = ImageError::InvalidName { name: wanted.to_owned(), why };
+                let message = format!("Failed to apply default image tag {wanted:?}: {error}");
+                self.journal.warning(Some(&container.name), "InspectFailed", message.clone());
+                return Err(self.without(&error, message));
+            }
         };
         let policy = PullPolicy::of(container);
         if policy != PullPolicy::Always {
