@@ -104,6 +104,11 @@ impl NotFound {
 }
 
 impl RuntimeArgs {
+    /// As if the command line named this one.
+    pub(crate) fn named(endpoint: Endpoint) -> Self {
+        Self { runtime_endpoint: Some(endpoint) }
+    }
+
     /// Whether the command line says which one.
     pub(crate) fn is_given(&self) -> bool {
         self.runtime_endpoint.is_some()

@@ -3,9 +3,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rubelet_cri::Endpoint;
+
 use crate::doctor::{Facts, Verdict, diagnose, examine, examine_agent, json, text};
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
+use crate::last_agent::LastAgent;
 use crate::local::{AgentClient, AgentError};
 use crate::place::Place;
 use crate::watch::{Events, Format, standstill, told_to_end};
@@ -82,11 +85,27 @@ async fn examine_what_is_there(args: &Args) -> Result<Facts, String> {
             },
         }
     }
-    let found = match args.runtime.find().await {
+    let runtime = match &silent_agent {
+        Some(_) => runtime_of_agent(&args.place).unwrap_or_else(|| args.runtime.clone()),
+        None => args.runtime.clone(),
+    };
+    let found = match runtime.find().await {
         Err(error) if error.failure() == Failure::Usage => return Err(error.to_string()),
         found => found,
     };
     Ok(Facts { silent_agent, ..examine(found, args.time, args.events).await })
+}
+
+/// The runtime of an agent that does not say so itself, as its folder tells. The embedded one is in the agent's own process,
+/// and will say no more than that.
+fn runtime_of_agent(place: &Place) -> Option<RuntimeArgs> {
+    let folder = place.path().ok()?;
+    let last = LastAgent::read(&folder).ok()??;
+    let endpoint = match last.endpoint(&folder).ok()? {
+        Some(endpoint) => endpoint,
+        None => Endpoint::from_path(&place.runtime_socket().ok()?).ok()?,
+    };
+    Some(RuntimeArgs::named(endpoint))
 }
 
 async fn ask_agent(args: &Args) -> Result<Option<Facts>, AgentError> {

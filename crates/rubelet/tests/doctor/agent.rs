@@ -110,13 +110,9 @@ async fn an_agent_that_does_not_answer() {
     let agent = Agent::start(Node::new(Profile::Ctd2).await).await;
     agent.until(&[]).await;
     agent.signal("-STOP");
-    let endpoint = agent.node.runtime.endpoint();
     let data = agent.data();
-    let mut doctor = Command::new(env!("CARGO_BIN_EXE_rubelet"));
-    doctor.args(["doctor", "-o", "json", "--data-dir", &data]).env("CONTAINER_RUNTIME_ENDPOINT", &endpoint);
-    let output = tokio::time::timeout(PATIENCE, doctor.output()).await.expect("it ends").expect("it runs");
-    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(output.status.code(), Some(1), "{said:#}");
+    let (code, said) = run(&["doctor", "-o", "json", "--data-dir", &data]).await;
+    assert_eq!(code, Some(1), "{said:#}");
     assert!(evidence(&said, "agentSilent").contains("is stopped (`kill -CONT "), "{said:#}");
     assert_eq!(said["pleg"]["pods"], 2, "the runtime is seen from outside: {said:#}");
 
