@@ -4,6 +4,8 @@
 //!
 //! - `version-1`: a synthetic containerd 2 with two pods, whose status calls fail every now and then, and a container that
 //!   exits with 42;
+//! - `version-1-ring`: a file from the middle of a folder, of a run with faults. It begins with a state in which pods hang,
+//!   fail and wait for their turn, looks and second looks are due, ends have been told and announcements are open;
 //! - `version-1-gap`: inputs are missing, and the runtime restarts twice: once what is gone from its first list is there
 //!   in the second, and once it is not.
 
@@ -31,7 +33,7 @@ fn fixture(name: &str) -> std::path::PathBuf {
 
 #[test]
 fn recordings_of_the_first_version() {
-    for name in ["version-1", "version-1-gap"] {
+    for name in ["version-1", "version-1-ring", "version-1-gap"] {
         let wanted = std::fs::read_to_string(fixture(&format!("{name}.events"))).expect("a fixture");
         let recording = format!("{name}.recording");
         assert_eq!(events(&recording), wanted, "{name}");
