@@ -43,7 +43,7 @@ pub(super) fn run(args: &ProbesArgs) -> Result<()> {
         verdicts.extend(match kind {
             ProbedRuntime::Synthetic => {
                 let synthetic = Synthetic::start()?;
-                let node = Node::new(Synthetic::NAME, &synthetic.endpoint(), Synthetic::IMAGE)?;
+                let node = Node::new(Synthetic::NAME, &synthetic.endpoint(), BUSYBOX)?;
                 runtime.block_on(measure(&node, args))?
             }
             ProbedRuntime::Embedded => {

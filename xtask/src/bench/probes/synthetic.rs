@@ -16,9 +16,6 @@ pub(super) struct Synthetic {
 
 impl Synthetic {
     pub(super) const NAME: &'static str = "synthetic";
-    /// It has any image.
-    pub(super) const IMAGE: &'static str = "busybox";
-
     pub(super) fn start() -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("rbl").tempdir()?;
         let socket = folder.path().join("s");
