@@ -26,4 +26,5 @@ mod status;
 pub mod sync_loop;
 #[cfg(test)]
 mod testkit;
+mod under_way;
 pub mod volumes;

@@ -1,11 +1,12 @@
 //! How late probes are, for whoever asks right now.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+
+use crate::under_way::{Held, UnderWay};
 
 /// For how long a probe that was late is news.
 const NEWS: Duration = Duration::from_secs(60);
@@ -21,51 +22,31 @@ pub struct ProbeDelays {
 
 /// Keeps account of it. Clones are the same account.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Delays(Arc<Mutex<State>>);
-
-#[derive(Debug, Default)]
-struct State {
-    last: u64,
-    waiting: BTreeMap<u64, Instant>,
-    worst: Option<(Instant, Duration)>,
+pub(super) struct Delays {
+    /// Commands that wait, by since when.
+    waiting: UnderWay<Instant>,
+    worst: Arc<Mutex<Option<(Instant, Duration)>>>,
 }
 
 impl Delays {
     /// A command waits, for as long as this lives.
-    pub(super) fn waits(&self) -> Waits {
-        let mut state = self.0.lock();
-        state.last += 1;
-        let number = state.last;
-        state.waiting.insert(number, Instant::now());
-        Waits { delays: self.clone(), number }
+    pub(super) fn waits(&self) -> Held<Instant> {
+        self.waiting.begin(Instant::now())
     }
 
     /// A probe is asked so much after its time.
     pub(super) fn was_late(&self, by: Duration) {
-        let mut state = self.0.lock();
-        if state.worst.is_none_or(|(at, worst)| by >= worst || at.elapsed() > NEWS) {
-            state.worst = Some((Instant::now(), by));
+        let mut worst = self.worst.lock();
+        if worst.is_none_or(|(at, worst)| by >= worst || at.elapsed() > NEWS) {
+            *worst = Some((Instant::now(), by));
         }
     }
 
     pub(super) fn now(&self) -> ProbeDelays {
-        let state = self.0.lock();
-        let oldest = state.waiting.values().next().map(Instant::elapsed);
-        let worst = state.worst.filter(|(at, _)| at.elapsed() <= NEWS).map(|(_, by)| by);
-        ProbeDelays { waiting: state.waiting.len(), longest: oldest.max(worst).unwrap_or_default() }
-    }
-}
-
-/// A command that waits.
-#[derive(Debug)]
-pub(super) struct Waits {
-    delays: Delays,
-    number: u64,
-}
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        self.delays.0.lock().waiting.remove(&self.number);
+        let waiting = self.waiting.seen(Instant::elapsed);
+        let worst = self.worst.lock().filter(|(at, _)| at.elapsed() <= NEWS).map(|(_, by)| by);
+        let longest = waiting.first().copied().max(worst).unwrap_or_default();
+        ProbeDelays { waiting: waiting.len(), longest }
     }
 }
 

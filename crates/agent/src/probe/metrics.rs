@@ -11,7 +11,8 @@ use prometheus_client::registry::Registry;
 use rubelet_model::PodRef;
 
 use super::course::{Kind, Verdict};
-use super::delays::{Delays, ProbeDelays, Waits};
+use super::delays::{Delays, ProbeDelays};
+use crate::under_way::Held;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabels {
@@ -153,7 +154,7 @@ impl ProbeMetrics {
 
 struct Counted {
     waiting: Gauge,
-    _waits: Waits,
+    _waits: Held<tokio::time::Instant>,
 }
 
 impl Drop for Counted {

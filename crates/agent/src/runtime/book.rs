@@ -3,23 +3,16 @@
 //! A call is in the book for as long as somebody waits for its answer, so the book is as long as there are calls under
 //! way, and no longer.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rubelet_cri::Operation;
 use tokio::time::Instant;
 
+use crate::under_way::UnderWay;
+
 /// The book. Clones are the same one.
 #[derive(Clone, Debug, Default)]
-pub struct CallBook(Arc<Mutex<Calls>>);
-
-#[derive(Debug, Default)]
-struct Calls {
-    last: u64,
-    under_way: BTreeMap<u64, Entry>,
-}
+pub struct CallBook(UnderWay<Entry>);
 
 #[derive(Debug)]
 struct Entry {
@@ -59,38 +52,18 @@ impl CallBook {
     /// A call begins; it is under way until the returned value is dropped.
     #[must_use = "the call ends when this is dropped"]
     pub(super) fn begin(&self, operation: Operation, target: Target, granted: Duration) -> impl Drop + use<> {
-        let mut calls = self.0.lock();
-        calls.last += 1;
-        let number = calls.last;
-        calls.under_way.insert(number, Entry { operation, target, since: Instant::now(), granted });
-        UnderWay { book: self.clone(), number }
+        self.0.begin(Entry { operation, target, since: Instant::now(), granted })
     }
 
     /// Every call that has not been answered, the oldest first.
     #[must_use]
     pub fn under_way(&self) -> Vec<CallUnderWay> {
-        let calls = self.0.lock();
-        calls
-            .under_way
-            .values()
-            .map(|entry| CallUnderWay {
-                operation: entry.operation,
-                target: entry.target.clone(),
-                age: entry.since.elapsed(),
-                granted: entry.granted,
-            })
-            .collect()
-    }
-}
-
-struct UnderWay {
-    book: CallBook,
-    number: u64,
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.book.0.lock().under_way.remove(&self.number);
+        self.0.seen(|entry| CallUnderWay {
+            operation: entry.operation,
+            target: entry.target.clone(),
+            age: entry.since.elapsed(),
+            granted: entry.granted,
+        })
     }
 }
 

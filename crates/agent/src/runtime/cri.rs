@@ -50,6 +50,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn network_problem(&self) -> Result<Option<String>, CallError> {
+        let _under_way = self.begin(Operation::Status, Target::Node);
         let conditions = self.client.status(false).await?.status.unwrap_or_default().conditions;
         Ok(conditions.iter().find_map(network_problem))
     }
@@ -80,6 +81,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn stop_signal(&self, id: &ContainerId) -> Result<Option<v1::Signal>, CallError> {
+        let _under_way = self.begin(Operation::ContainerStatus, thing(id));
         let status = self.client.describe_container(id, false).await?.status;
         let signal = status.map(|status| status.stop_signal());
         Ok(signal.filter(|signal| *signal != v1::Signal::RuntimeDefault))
