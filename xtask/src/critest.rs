@@ -27,9 +27,6 @@ pub(crate) struct Args {
 /// Beginnings of names, and why these cannot pass here.
 const KNOWN: &[(&str, &str)] = &[
     ("Streaming ", "Exec, Attach and PortForward answer Unimplemented"),
-    ("Security Context SeccompProfilePath should support seccomp localhost", SECCOMP),
-    ("Security Context SeccompProfilePath should support seccomp default", SECCOMP),
-    ("Security Context SeccompProfilePath runtime should support an seccomp profile that blocks", SECCOMP),
     ("Image Manager public image with", REGISTRY),
     ("Image Manager image status", REGISTRY),
     ("Image Manager listImage", REGISTRY),
@@ -50,7 +47,6 @@ const KNOWN: &[(&str, &str)] = &[
     ("Security Context bucket runtime should support MaskedPaths", BUSYBOX_LACKS),
 ];
 
-const SECCOMP: &str = "filters on system calls are not available";
 const REGISTRY: &str = "the images of this spec are in registries that a test machine need not reach";
 const BUSYBOX_LACKS: &str =
     "Debian's busybox has no pgrep and no ipcs, and runs ls without asking the file system";

@@ -15,12 +15,12 @@ use super::registry::{Container, Sandbox, container_name};
 use super::runtime::{Runtime, blocking};
 use super::shim::mount_ns::{self, ROOTFS};
 use super::shim::protocol::{Command, Report};
-use super::shim::settings::{self, Payload, RootfsPlan, Settings};
+use super::shim::settings::{self, Confinement, Payload, RootfsPlan, Settings};
 use super::spec::{self, Namespace, Namespaces, SandboxFiles};
 use super::state::{ContainerState, Exit, SandboxState};
 use super::store::{self, Durability};
 use super::user::{self, Wanted};
-use super::{clock, enums, id, namespaces, rootfs, supervise};
+use super::{clock, enums, id, namespaces, rootfs, seccomp, supervise};
 use crate::image::Image;
 
 /// The OCI spec in a container's folder.
@@ -90,7 +90,7 @@ impl Runtime {
         for (index, mount) in config.mounts.iter().enumerate() {
             make_source(index, mount)?;
         }
-        let spec = spec::build(&spec::Input {
+        let mut spec = spec::build(&spec::Input {
             config: &config,
             sandbox: &sandbox.config,
             image: &image.config,
@@ -103,6 +103,9 @@ impl Runtime {
             rootfs: &folder.join(ROOTFS),
             facts: &self.facts,
         })?;
+        let rights = spec::take_rights(&mut spec);
+        let context = config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
+        let filter = seccomp::filter(context, &rights.bounding)?;
         let score =
             config.linux.as_ref().and_then(|linux| linux.resources.as_ref()).map_or(0, |r| r.oom_score_adj);
         self.note_oom_score(score);
@@ -124,7 +127,7 @@ impl Runtime {
             own_pid_namespace: namespaces.pid == Namespace::New,
             rootfs: rootfs::with_mounts(plan, &spec, self.layout.root()),
             shared_mounts,
-            payload: Payload::Program,
+            payload: Payload::Program(Confinement { rights: rights.bits(), filtered: filter.is_some() }),
         };
         let record = ContainerRecord {
             id: id.to_owned(),
@@ -137,6 +140,9 @@ impl Runtime {
             log_path: log_path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
             cgroup,
         };
+        if let Some(filter) = &filter {
+            store::write(&folder.join(seccomp::FILE), &filter.to_bytes(), Durability::Process)?;
+        }
         store::write_json(&folder.join(SPEC), &spec, Durability::Process)?;
         store::write_json(&folder.join(settings::FILE), &settings, Durability::Process)?;
         store::write(&folder.join(store::REQUEST), &config.encode_to_vec(), Durability::Process)?;

@@ -37,6 +37,7 @@ mod registry;
 mod rootfs;
 mod rootless;
 mod runtime;
+mod seccomp;
 mod server;
 pub mod shim;
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod cri;
 mod limits;
 mod network;
 mod requests;
+mod seccomp;
 mod shims;
 #[path = "../../src/embedded/soup.rs"]
 mod soup;

@@ -14,7 +14,7 @@ const NO_SERVICE_ACCOUNTS: Verdict = Refused("service accounts live in the API s
 const APP_ARMOR_NOTE: &str = "where the kernel has AppArmor; elsewhere a profile but `Unconfined` is not admitted; the embedded runtime has no `RuntimeDefault` and refuses it, by name";
 const SELINUX_NOTE: &str = "where the kernel has SELinux; elsewhere an event says that they are ignored";
 const SECCOMP_NOTE: &str =
-    "on containerd and CRI-O; the embedded runtime refuses any profile but `Unconfined`, by name";
+    "the embedded runtime has it on x86_64 and aarch64, and refuses `SCMP_ACT_NOTIFY`, by name";
 const API_VOLUME: Verdict = Refused("such volumes come from the API server");
 const NETWORK_VOLUME: Verdict = Refused("mount it on the host, and use `hostPath`");
 const OLD_VOLUME: Verdict = Refused("Kubernetes no longer has this type, or only through CSI drivers");

@@ -45,8 +45,9 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     let library = library(&diary);
     let (verdict, failure) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::io("make a pipe", errno))?;
+    let launch = Launch::new(settings.payload, Some(failure))?;
     let mut container = ContainerBuilder::new(settings.id.clone(), SyscallType::Linux)
-        .with_executor(Launch::new(settings.payload, Some(failure)))
+        .with_executor(launch)
         .with_root_path(bundle.join(STATE))
         .map_err(&library)?
         .as_init(&bundle)

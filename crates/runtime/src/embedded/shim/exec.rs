@@ -21,7 +21,7 @@ use super::create::{STATE, forget_groups, library};
 use super::diary::Diary;
 use super::mount_ns;
 use super::payload::Launch;
-use super::settings::{Payload, Settings};
+use super::settings::Settings;
 use crate::embedded::error::{Error, Result};
 use crate::embedded::store;
 
@@ -72,13 +72,15 @@ fn run(request: &Request, socket: &UnixStream) -> Result<Verdict> {
     rustix::io::write(&process, &text).map_err(|errno| Error::io("write the process", errno))?;
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&process));
     let null = std::fs::File::open("/dev/null").map_err(|error| Error::io("open /dev/null", error))?;
+    let settings = Settings::read()?;
+    let launch = Launch::new(settings.payload, None)?;
     forget_groups();
-    mount_ns::enter_without_root(&Settings::read()?)?;
+    mount_ns::enter_without_root(&settings)?;
 
     let diary = Diary::begin()?;
     let library = library(&diary);
     let pid = ContainerBuilder::new(request.id.clone(), SyscallType::Linux)
-        .with_executor(Launch::new(Payload::Program, None))
+        .with_executor(launch)
         .with_stdin(null)
         .with_root_path(&private.root)
         .map_err(&library)?

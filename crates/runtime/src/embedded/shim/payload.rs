@@ -1,5 +1,6 @@
 //! The last thing that runs before a container's own program, inside the container.
 
+use std::convert::Infallible;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -11,21 +12,29 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use parking_lot::Mutex;
 
 use super::settings::Payload;
-use crate::embedded::process;
+use crate::embedded::error::Result;
+use crate::embedded::process::{self, Rights};
+use crate::embedded::seccomp::Filter;
 
 /// Starts the program, and tells of a failure through a pipe that closes by itself on success.
 #[derive(Clone)]
 pub(super) struct Launch {
     payload: Payload,
+    filter: Option<Filter>,
     verdict: Arc<Mutex<Option<OwnedFd>>>,
 }
 
 impl Launch {
-    pub(super) fn new(payload: Payload, verdict: Option<OwnedFd>) -> Self {
-        Self { payload, verdict: Arc::new(Mutex::new(verdict)) }
+    /// For the container whose folder this process works in.
+    pub(super) fn new(payload: Payload, verdict: Option<OwnedFd>) -> Result<Self> {
+        let filter = match payload {
+            Payload::Program(confinement) => confinement.filter()?,
+            Payload::Pause => None,
+        };
+        Ok(Self { payload, filter, verdict: Arc::new(Mutex::new(verdict)) })
     }
 
-    fn run_program(&self, spec: &Spec) -> Result<(), ExecutorError> {
+    fn run_program(&self, spec: &Spec, rights: Rights) -> Result<Infallible, ExecutorError> {
         let args = spec.process().as_ref().and_then(|process| process.args().as_ref());
         let args: Vec<CString> = args
             .into_iter()
@@ -35,12 +44,17 @@ impl Launch {
             .map_err(|_| ExecutorError::InvalidArg)?;
         let program = args.first().ok_or(ExecutorError::InvalidArg)?;
         process::reset_signals().map_err(|errno| ExecutorError::Other(errno.to_string()))?;
-        let Err(errno) = nix::unistd::execvp(program, &args);
-        let message = format!("exec {:?}: {}", program.to_string_lossy(), errno.desc());
+        process::confine(rights, self.filter.as_ref())
+            .map_err(|error| ExecutorError::Other(error.to_string()))?;
+        nix::unistd::execvp(program, &args).map_err(|errno| {
+            ExecutorError::Other(format!("exec {:?}: {}", program.to_string_lossy(), errno.desc()))
+        })
+    }
+
+    fn tell(&self, error: &ExecutorError) {
         if let Some(verdict) = self.verdict.lock().take() {
-            let _ = rustix::io::write(&verdict, message.as_bytes());
+            let _ = rustix::io::write(&verdict, error.to_string().as_bytes());
         }
-        Err(ExecutorError::Other(message))
     }
 
     /// Becomes the pod's first process: it reaps, and otherwise sleeps.
@@ -72,7 +86,11 @@ impl Launch {
 impl Executor for Launch {
     fn exec(&self, spec: &Spec) -> Result<(), ExecutorError> {
         match self.payload {
-            Payload::Program => self.run_program(spec),
+            Payload::Program(confinement) => {
+                let Err(error) = self.run_program(spec, confinement.rights);
+                self.tell(&error);
+                Err(error)
+            }
             Payload::Pause => self.pause(),
         }
     }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::embedded::error::{Error, Result};
+use crate::embedded::process::Rights;
+use crate::embedded::seccomp::{self, Filter};
 use crate::embedded::store;
 use crate::image::rootfs;
 
@@ -58,8 +60,29 @@ pub(crate) enum RootfsPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Payload {
-    /// The program of the OCI spec.
-    Program,
+    /// The program of the OCI spec, and what it is left with.
+    Program(Confinement),
     /// Nothing but the reaping of orphans: it holds a pod's process namespace.
     Pause,
+}
+
+/// What programs in the container are left with. Not in the OCI spec: the container library would give up the right to
+/// load a filter before anybody could load one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Confinement {
+    pub(crate) rights: Rights,
+    /// Whether there is a filter on system calls, in a file of its own.
+    pub(crate) filtered: bool,
+}
+
+impl Confinement {
+    /// The filter of the container whose folder this process works in. One that is missing is an error, not none.
+    pub(super) fn filter(self) -> Result<Option<Filter>> {
+        if !self.filtered {
+            return Ok(None);
+        }
+        let broken = || Error::Internal("the container's filter on system calls is lost".to_owned());
+        let bytes = store::read(Path::new(seccomp::FILE))?.ok_or_else(broken)?;
+        Filter::from_bytes(&bytes).map(Some).ok_or_else(broken)
+    }
 }

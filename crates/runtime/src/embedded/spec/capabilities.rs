@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Input;
 use crate::embedded::error::{Error, Result};
 use crate::embedded::facts::CAPABILITIES;
+use crate::embedded::process::Rights;
 
 /// What every runtime gives by default.
 const DEFAULT: [&str; 14] = [
@@ -40,6 +41,36 @@ pub(super) fn sets(input: &Input<'_>) -> Result<Value> {
         "inheritable": names(&ambient),
         "ambient": names(&ambient),
     }))
+}
+
+/// The sets that decide what a program has, by name.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) bounding: BTreeSet<String>,
+    pub(crate) ambient: BTreeSet<String>,
+}
+
+impl Names {
+    /// The same as the kernel numbers them.
+    pub(crate) fn bits(&self) -> Rights {
+        let bits = |names: &BTreeSet<String>| {
+            (0_u64..)
+                .zip(CAPABILITIES)
+                .filter(|(_, name)| names.contains(*name))
+                .fold(0, |bits, (number, _)| bits | 1 << number)
+        };
+        Rights { bounding: bits(&self.bounding), ambient: bits(&self.ambient) }
+    }
+}
+
+/// Takes the sets out of a spec: they are given up by us, not by the container library.
+pub(crate) fn take(spec: &mut Value) -> Names {
+    let sets = spec["process"].as_object_mut().and_then(|process| process.remove("capabilities"));
+    let names = |set: &str| {
+        let list = sets.as_ref().and_then(|sets| sets[set].as_array()).into_iter().flatten();
+        list.filter_map(|name| Some(name.as_str()?.strip_prefix("CAP_")?.to_owned())).collect()
+    };
+    Names { bounding: names("bounding"), ambient: names("ambient") }
 }
 
 fn granted(input: &Input<'_>) -> Result<(BTreeSet<String>, BTreeSet<String>)> {

@@ -19,6 +19,7 @@ use super::facts::Facts;
 use super::user::User;
 use crate::image::ImageConfig;
 
+pub(crate) use capabilities::take as take_rights;
 pub(crate) use process::{exec as exec_process, signal_name, stop_signal};
 pub(crate) use resources::{PIDS, linux as linux_resources, oom_score};
 

@@ -11,14 +11,6 @@ const FIELD: &str = "linux.security_context";
 /// Refuses what cannot be enforced here.
 pub(super) fn check(input: &Input<'_>) -> Result<()> {
     let Some(context) = input.security() else { return Ok(()) };
-    let profile = context.seccomp.clone().unwrap_or_else(|| v1::SecurityProfile {
-        profile_type: legacy_seccomp(&context.seccomp_profile_path) as i32,
-        localhost_ref: String::new(),
-    });
-    if profile.profile_type() != ProfileType::Unconfined && !context.privileged {
-        let problem = "system call filters are not available: use Unconfined";
-        return Err(Error::unsupported(format!("{FIELD}.seccomp"), problem));
-    }
     check_apparmor(context, input.facts.apparmor)?;
     if input.facts.selinux && context.selinux_options.is_some() {
         return Err(Error::unsupported(
@@ -41,15 +33,6 @@ pub(super) fn check(input: &Input<'_>) -> Result<()> {
 fn sandbox_is_privileged(sandbox: &v1::PodSandboxConfig) -> bool {
     let context = sandbox.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
     context.is_some_and(|context| context.privileged)
-}
-
-/// The deprecated path: empty and `unconfined` mean no filter.
-fn legacy_seccomp(path: &str) -> ProfileType {
-    match path {
-        "" | "unconfined" => ProfileType::Unconfined,
-        "runtime/default" | "docker/default" => ProfileType::RuntimeDefault,
-        _ => ProfileType::Localhost,
-    }
 }
 
 /// What a request says of `AppArmor`, in either of its fields.

@@ -1,0 +1,112 @@
+//! Filters on system calls: from a profile to a program for the kernel.
+//!
+//! ```text
+//! RuntimeDefault ──▶ default (our table) ──┐
+//!                                          ├──▶ Policy ──▶ compile ──▶ Filter ──▶ seccomp.bpf in the container's folder
+//! Localhost ──▶ profile (a JSON file) ─────┘                              loaded by: process::confine
+//! ```
+//! All of it but reading the file is pure, and is done when a container is created: what later changes in the file is
+//! for later containers, and whoever starts the container or a command in it only loads bytes.
+
+mod arch;
+mod bpf;
+mod compile;
+mod default;
+#[cfg(test)]
+mod machine;
+mod policy;
+mod profile;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rubelet_cri::v1;
+use v1::security_profile::ProfileType;
+
+use super::error::{Error, Result};
+use arch::Arch;
+pub(crate) use bpf::Filter;
+use policy::Circumstances;
+
+/// The compiled filter in a container's folder.
+pub(crate) const FILE: &str = "seccomp.bpf";
+
+const FIELD: &str = "linux.security_context.seccomp";
+
+/// The filter that a container asks for; none if it is to be unconfined, as every privileged one is.
+pub(crate) fn filter(
+    context: Option<&v1::LinuxContainerSecurityContext>,
+    capabilities: &BTreeSet<String>,
+) -> Result<Option<Filter>> {
+    let wanted = Wanted::of(context)?;
+    if wanted == Wanted::Unconfined {
+        return Ok(None);
+    }
+    let host = Arch::host().ok_or_else(|| {
+        Error::unsupported(FIELD, "filters are for x86_64 and aarch64; on this machine use Unconfined")
+    })?;
+    let circumstances = Circumstances { host, capabilities, kernel: kernel() };
+    let policy = match wanted {
+        Wanted::Unconfined => return Ok(None),
+        Wanted::Default => default::policy(&circumstances),
+        Wanted::File(path) => read(path, &circumstances).map_err(|problem| Error::invalid(FIELD, problem))?,
+    };
+    compile::compile(&policy).map(Some).map_err(|problem| Error::invalid(FIELD, problem.to_string()))
+}
+
+/// What a request says, in either of its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted<'a> {
+    Unconfined,
+    Default,
+    File(&'a Path),
+}
+
+impl<'a> Wanted<'a> {
+    fn of(context: Option<&'a v1::LinuxContainerSecurityContext>) -> Result<Self> {
+        let Some(context) = context.filter(|context| !context.privileged) else {
+            return Ok(Self::Unconfined);
+        };
+        let path = match &context.seccomp {
+            Some(profile) => match profile.profile_type() {
+                ProfileType::Unconfined => return Ok(Self::Unconfined),
+                ProfileType::RuntimeDefault => return Ok(Self::Default),
+                ProfileType::Localhost => &profile.localhost_ref,
+            },
+            // The deprecated words.
+            None => match context.seccomp_profile_path.as_str() {
+                "" | "unconfined" => return Ok(Self::Unconfined),
+                "runtime/default" | "docker/default" => return Ok(Self::Default),
+                other => other,
+            },
+        };
+        let path = Path::new(path.strip_prefix("localhost/").unwrap_or(path));
+        if path.is_absolute() {
+            Ok(Self::File(path))
+        } else {
+            Err(Error::invalid(FIELD, format!("{path:?} is not the absolute path of a profile")))
+        }
+    }
+}
+
+/// Reads a profile; what is wrong with it names the file.
+fn read(path: &Path, circumstances: &Circumstances<'_>) -> Result<policy::Policy, String> {
+    let text = std::fs::read(path).map_err(|error| {
+        format!("cannot read the profile {}: {error}; put the file there, or name another", path.display())
+    })?;
+    let (policy, unknown) = profile::parse(&text, circumstances)
+        .map_err(|problem| format!("the profile {} cannot be used: {problem}", path.display()))?;
+    if !unknown.is_empty() {
+        // Files are written for many machines and kernels; what is not known here cannot be called here.
+        tracing::warn!(profile = %path.display(), names = unknown.join(" "), "system calls of a profile that are not known");
+    }
+    Ok(policy)
+}
+
+fn kernel() -> (u32, u32) {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
