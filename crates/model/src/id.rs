@@ -41,6 +41,12 @@ macro_rules! id_type {
             }
         }
 
+        impl From<$name> for Arc<str> {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
         impl From<$name> for String {
             fn from(id: $name) -> Self {
                 id.as_str().to_owned()

@@ -30,7 +30,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::HashMap;
 use rubelet_model::{PodUid, RuntimePod};
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +49,7 @@ use crate::event::Trigger;
 use crate::health::{Health, ListFacts, PodFacts};
 use crate::lanes::{LaneLimits, Lanes};
 use crate::progress::{CallInFlight, Stage};
-use crate::records::{Inspection, Record};
+use crate::records::{Inspection, Record, Register};
 use crate::stream_facts::StreamFacts;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,7 +65,7 @@ const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Core {
     config: Config,
-    records: HashMap<PodUid, Record>,
+    records: Register,
     full_list: FullList,
     /// By when the list after the one under way is wanted, if sooner than after a period.
     list_wanted: Option<Stamp>,
@@ -101,7 +100,7 @@ impl Core {
     pub fn new(config: Config, now: Stamp) -> Self {
         Self {
             config,
-            records: HashMap::default(),
+            records: Register::default(),
             full_list: FullList::DueAt(now),
             list_wanted: None,
             period: Period::new(config.relist_period, config.longest_period),

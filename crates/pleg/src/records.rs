@@ -17,6 +17,10 @@ use crate::diff::{self, Known, Seen, Told};
 use crate::event::{EventKind, Subject, Trigger};
 use crate::observe::ObserveError;
 
+mod register;
+
+pub(crate) use register::Register;
+
 /// One pod in one list.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -106,7 +110,7 @@ pub(crate) struct Record {
     /// The inspection, being later than the list, found other states. Then a list that shows the committed view
     /// again does not confirm the status.
     status_is_ahead: bool,
-    pub(crate) latest: Latest,
+    latest: Latest,
     /// The newest list view of all, and what it counts. Nearly always the next one is the same value.
     counted: Option<(Arc<RuntimePod>, Tally)>,
     /// When the newest list that counted for this pod was asked for.
@@ -142,7 +146,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(pod: PodRef) -> Self {
+    fn new(pod: PodRef, is_from_before: bool) -> Self {
         Self {
             pod,
             committed: None,
@@ -159,18 +163,13 @@ impl Record {
             recheck: Recheck::No,
             doubt: None,
             incomplete_ends: BTreeMap::new(),
-            is_from_before: false,
+            is_from_before,
             awaited_ends: BTreeMap::new(),
             patience_ends: None,
             inspection: Inspection::Idle,
             trouble: None,
             held: false,
         }
-    }
-
-    /// The same, of a pod that was there before anybody looked.
-    pub(crate) fn from_before(pod: PodRef) -> Self {
-        Self { is_from_before: true, ..Self::new(pod) }
     }
 
     /// The look at it has ended: its inspection has, or there was none to make.
@@ -279,7 +278,7 @@ impl Record {
     }
 
     /// Makes `snapshot` the committed view, with the status that was found for it.
-    pub(crate) fn commit(&mut self, snapshot: Arc<Snapshot>, status: Arc<PodStatus>) {
+    fn commit(&mut self, snapshot: Arc<Snapshot>, status: Arc<PodStatus>) {
         self.status_is_ahead = !agrees(&snapshot.pod, &status);
         self.status = Some(status);
         let old = self.known();
@@ -291,6 +290,9 @@ impl Record {
         drop(old);
         self.told_before_unknown = told;
         self.pod = snapshot.pod.pod.clone();
+        if matches!(&self.latest, Latest::Listed(latest) if *latest == snapshot) {
+            self.latest = Latest::AsCommitted;
+        }
         self.committed = Some(snapshot);
     }
 
@@ -313,6 +315,33 @@ impl Record {
         if let Some(before) = &self.status {
             status.ips.clone_from(&before.ips);
         }
+    }
+
+    /// The newest list view, relative to the committed one.
+    pub(crate) fn latest(&self) -> &Latest {
+        &self.latest
+    }
+
+    /// The newest view is the committed one, if it shows the same.
+    pub(crate) fn settle_latest(&mut self) {
+        if let Latest::Listed(snapshot) = &self.latest
+            && self.confirms_committed(&snapshot.pod)
+        {
+            self.latest = Latest::AsCommitted;
+        }
+    }
+
+    /// Everything that the committed or the newest view shows, by its id.
+    fn ids(&self) -> impl Iterator<Item = Arc<str>> {
+        let newest = match &self.latest {
+            Latest::Listed(snapshot) => Some(&snapshot.pod),
+            Latest::AsCommitted | Latest::Gone(_) => None,
+        };
+        let views = self.committed().into_iter().chain(newest);
+        views.flat_map(|pod| {
+            let containers = pod.containers.iter().map(|container| container.id.clone().into());
+            containers.chain(pod.sandboxes.iter().map(|sandbox| sandbox.id.clone().into()))
+        })
     }
 
     /// The newest view of the pod, committed or not; nothing if it is gone or new.

@@ -418,6 +418,7 @@ impl Rules {
     }
 
     fn check(&self, core: &Core, effects: &[Effect]) {
+        core.records.assert_index_is_true();
         let after = committed(core);
         for (pod, before) in &self.committed {
             let changed = after.get(pod).is_some_and(|now| now != before);
@@ -473,6 +474,6 @@ impl Rules {
 
 fn committed(core: &Core) -> BTreeMap<PodUid, RuntimePod> {
     let committed =
-        |(pod, record): (&PodUid, &Record)| Some((pod.clone(), RuntimePod::clone(record.committed()?)));
-    core.records.iter().filter_map(committed).collect()
+        |record: &Record| Some((record.pod.uid.clone(), RuntimePod::clone(record.committed()?)));
+    core.records.values().filter_map(committed).collect()
 }

@@ -157,15 +157,7 @@ impl Core {
         let mut tally = Tally::default();
         let mut changed = Vec::new();
         for pod in listing.pods {
-            // Nearly all are known, so this is a look-up; `entry` would clone the key.
-            let record = match self.records.get_mut(&pod.pod.uid) {
-                Some(record) => record,
-                None => {
-                    let is_first = self.list_number == 1;
-                    let new = if is_first { Record::from_before } else { Record::new };
-                    self.records.entry(pod.pod.uid.clone()).or_insert_with(|| new(pod.pod.clone()))
-                }
-            };
+            let record = self.records.get_or_add(&pod.pod, self.list_number == 1);
             record.named_by = self.list_number;
             tally += record.tally(&pod);
             if !reconnected {
@@ -176,27 +168,27 @@ impl Core {
             }
             let completed = if absence_is_proof { None } else { record.with_missing(&pod) };
             record.parts_missing = completed.is_some();
-            changed.push(pod.pod.uid.clone());
+            let uid = pod.pod.uid.clone();
             let pod = completed.map_or(pod, Arc::new);
             let snapshot = Snapshot { pod, asked: record.listed_at, trigger: Trigger::Relist };
-            record.latest = Latest::Listed(Arc::new(snapshot));
+            self.records.list(&uid, snapshot);
+            changed.push(uid);
         }
         let mut missing = Vec::new();
-        for (uid, record) in &mut self.records {
-            if record.named_by == self.list_number {
-                continue;
-            }
+        for record in self.records.values_mut().filter(|record| record.named_by != self.list_number) {
             if !reconnected {
                 record.listed_at = asked;
             }
             record.parts_missing = !absence_is_proof;
-            if absence_is_proof {
-                record.latest = Latest::Gone(Trigger::Relist);
-            } else if matches!(record.latest, Latest::Gone(_)) {
-                // An earlier list has proved it, and a word is waited for: this one adds nothing.
-                continue;
+            // Of what is gone, an earlier list has proved it, and a word is waited for: without a proof, nothing is added.
+            if absence_is_proof || !matches!(record.latest(), Latest::Gone(_)) {
+                missing.push(record.pod.uid.clone());
             }
-            missing.push(uid.clone());
+        }
+        if absence_is_proof {
+            for uid in &missing {
+                self.records.lose(uid, Trigger::Relist);
+            }
         }
         changed.append(&mut missing);
         if !reconnected {
@@ -244,31 +236,24 @@ impl Core {
             }
         };
         let found = listing.pods.into_iter().find(|pod| pod.pod.uid == *uid);
-        let known = self.records.contains_key(uid);
+        let known = self.records.contains(uid);
         let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
         if reconnected || listing.unreadable > 0 || (found.is_none() && !known) {
             // Not enough to go by: only the full list can tell what is gone, or that nobody has heard of it.
             self.list_no_later_than(self.soonest_list(now));
             return;
         }
-        let record = match &found {
+        match found {
             Some(pod) => {
-                let is_first = self.list_number == 0;
-                let new = if is_first { Record::from_before } else { Record::new };
-                self.records.entry(uid.clone()).or_insert_with(|| new(pod.pod.clone()))
+                self.records.get_or_add(&pod.pod, self.list_number == 0);
+                self.records.list(uid, Snapshot { pod, asked, trigger: look.trigger });
             }
-            None => match self.records.get_mut(uid) {
-                Some(record) => record,
-                None => return,
-            },
-        };
+            None => self.records.lose(uid, look.trigger),
+        }
+        let Some(record) = self.records.get_mut(uid) else { return };
         record.listed_at = asked;
         record.looked_since.get_or_insert(asked);
         record.parts_missing = false;
-        record.latest = match found {
-            Some(pod) => Latest::Listed(Arc::new(Snapshot { pod, asked, trigger: look.trigger })),
-            None => Latest::Gone(look.trigger),
-        };
         // Nothing else tells the cache of a look that found nothing new.
         record.held = true;
         out.push(Effect::Hold { pod: uid.clone() });
@@ -287,7 +272,7 @@ impl Core {
 }
 
 fn runs_something(record: &Record) -> bool {
-    let Latest::Listed(snapshot) = &record.latest else { return false };
+    let Latest::Listed(snapshot) = record.latest() else { return false };
     snapshot.pod.containers.iter().any(|container| container.state == ContainerState::Running)
         || snapshot.pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
 }

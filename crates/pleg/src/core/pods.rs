@@ -16,28 +16,21 @@ impl Core {
     /// Compares the newest view of a pod with the committed one, and wants it inspected if they differ.
     pub(super) fn reconcile(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
         let Some(record) = self.records.get_mut(uid) else { return };
-        match &record.latest {
-            Latest::Gone(trigger) => {
-                let trigger = *trigger;
-                if self.waits_for_last_words(uid, None, now) {
-                    self.hold(uid, out);
-                } else {
-                    self.remove(uid, trigger, now, out);
-                }
-                return;
+        if let Latest::Gone(trigger) = *record.latest() {
+            if self.waits_for_last_words(uid, None, now) {
+                self.hold(uid, out);
+            } else {
+                self.remove(uid, trigger, now, out);
             }
-            Latest::Listed(snapshot) => {
-                let in_flight = matches!(record.inspection, Inspection::InFlight { .. });
-                if !record.wants_inspection() && !in_flight && record.confirms_committed(&snapshot.pod) {
-                    record.latest = Latest::AsCommitted;
-                }
-            }
-            Latest::AsCommitted => {}
+            return;
+        }
+        let is_asked_about =
+            record.wants_inspection() || matches!(record.inspection, Inspection::InFlight { .. });
+        if !is_asked_about {
+            record.settle_latest();
         }
         let mut was_withdrawn = false;
-        let settled = matches!(record.latest, Latest::AsCommitted)
-            && !record.wants_inspection()
-            && !matches!(record.inspection, Inspection::InFlight { .. });
+        let settled = !is_asked_about && matches!(record.latest(), Latest::AsCommitted);
         if settled {
             if matches!(record.inspection, Inspection::Queued { .. }) {
                 record.inspection = Inspection::Idle;
@@ -107,7 +100,7 @@ impl Core {
                 self.lanes.finish(&uid);
                 continue;
             };
-            let snapshot = match &record.latest {
+            let snapshot = match record.latest() {
                 Latest::Listed(snapshot) => Some(snapshot.clone()),
                 Latest::AsCommitted => record.committed_snapshot(),
                 Latest::Gone(_) => None,
@@ -203,12 +196,8 @@ impl Core {
         let changes = record.changes(Some(&snapshot.pod));
         // A wish that came after the inspection had begun is not fulfilled by it.
         let asked_for = record.reinspect.take_if(|at| *at <= started).is_some();
-        let (asked, trigger) = (snapshot.asked, snapshot.trigger);
-        if matches!(&record.latest, Latest::Listed(latest) if *latest == snapshot) {
-            record.latest = Latest::AsCommitted;
-        }
-        record.commit(snapshot, status.clone());
-        let pod = record.pod.clone();
+        let (asked, trigger, pod) = (snapshot.asked, snapshot.trigger, snapshot.pod.pod.clone());
+        self.records.commit(snapshot, status.clone());
         out.push(Effect::Store { pod: uid.clone(), status: Ok(status.clone()), asked });
         let telling = Telling { pod: &pod, trigger, asked, status: Some(&status), before: &before };
         self.tell(&telling, changes, asked_for || is_corrected, now, out);

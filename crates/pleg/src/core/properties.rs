@@ -68,10 +68,12 @@ enum Op {
     Interrupt,
     OpenStream,
     EndStream,
-    /// The runtime announces something that happened, in any order, once, twice, or not at all.
+    /// The runtime announces something that happened, in any order, once, twice, or not at all, and may not say of
+    /// which pod.
     Announce {
         which: usize,
         times: usize,
+        names_pod: bool,
     },
 }
 
@@ -101,7 +103,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Interrupt),
         2 => Just(Op::OpenStream),
         1 => Just(Op::EndStream),
-        9 => (0..6_usize, 0..3_usize).prop_map(|(which, times)| Op::Announce { which, times }),
+        9 => (0..6_usize, 0..3_usize, prop::bool::weighted(0.7))
+            .prop_map(|(which, times, names_pod)| Op::Announce { which, times, names_pod }),
     ]
 }
 
@@ -299,9 +302,10 @@ impl Run {
             Op::Reinspect { pod } => self.pleg.step(Input::Reinspect { pod: PODS[pod].into(), at }),
             Op::OpenStream => self.pleg.step(Input::StreamOpened),
             Op::EndStream => self.pleg.step(Input::StreamEnded(StreamError::Ended)),
-            Op::Announce { which, times } => {
+            Op::Announce { which, times, names_pod } => {
                 if which < self.world.to_announce.len() {
-                    let announcement = self.world.to_announce.remove(which);
+                    let mut announcement = self.world.to_announce.remove(which);
+                    announcement.pod = announcement.pod.filter(|_| names_pod);
                     for _ in 0..times {
                         let announcements = vec![announcement.clone()];
                         let at = self.pleg.now().stamp;

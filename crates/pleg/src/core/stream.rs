@@ -200,7 +200,7 @@ impl Core {
         }
         let record = match &pod {
             Some(pod) => self.records.get(&pod.uid),
-            None => self.records.values().find(|record| record.committed_step(&id).is_some()),
+            None => self.records.holder(&id),
         };
         if record.and_then(|record| record.committed_step(&id)).is_some_and(|known| known >= step) {
             return;
@@ -256,10 +256,10 @@ impl Core {
             .collect();
         for id in heard_before {
             let Some(thing) = self.announced.things.get_mut(&id) else { continue };
-            let record = match &thing.pod {
-                Some(pod) => self.records.get(&pod.uid),
-                None => self.records.values().find(|record| record.newest_step(&id).is_some()),
-            };
+            if thing.pod.is_none() {
+                thing.pod = self.records.holder(&id).map(|record| record.pod.clone());
+            }
+            let record = thing.pod.as_ref().and_then(|pod| self.records.get(&pod.uid));
             let newest = record.and_then(|record| record.newest_step(&id));
             let will_be_told = record.is_some_and(|record| record.holds(&id));
             match newest {

@@ -108,6 +108,15 @@ fn an_announcement_without_a_pod_finds_it_by_its_id() {
 }
 
 #[test]
+fn an_announcement_without_a_pod_finds_it_before_its_first_inspection_has_ended() {
+    let mut pleg = listening();
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Running), ("c2", Running)])]);
+    announce(&mut pleg, [Announcement { pod: None, ..announcement("", "c2", Stopped) }]);
+    assert_eq!(pleg.looking_at(), [PodUid::from("A")]);
+}
+
+#[test]
 fn many_announcements_lead_to_one_list_of_all() {
     let mut pleg = listening();
     let many: Vec<String> = (0..40).map(|number| format!("pod-{number}")).collect();

@@ -1,0 +1,228 @@
+//! The records of all pods, and which of them a container or sandbox is in.
+//!
+//! Some announcements name no pod, so whose they are is looked up by id. What a record shows changes here only (its
+//! views are out of reach elsewhere), so the index always says what a search of all records would.
+
+use std::collections::{BTreeSet, hash_map};
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use rubelet_model::{PodRef, PodStatus, PodUid};
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::{Latest, Record, Snapshot};
+use crate::event::Trigger;
+
+/// All records, by pod and by what they show.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "HashMap<PodUid, Record>")]
+pub(crate) struct Register {
+    records: HashMap<PodUid, Record>,
+    /// Every id that the committed or the newest view of a pod shows, with the pod. In order, and of all the pods that
+    /// show it: what is found must not depend on what else a runtime says, or in which order.
+    holders: BTreeSet<(Arc<str>, PodUid)>,
+}
+
+impl Register {
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn contains(&self, uid: &PodUid) -> bool {
+        self.records.contains_key(uid)
+    }
+
+    pub(crate) fn get(&self, uid: &PodUid) -> Option<&Record> {
+        self.records.get(uid)
+    }
+
+    pub(crate) fn get_mut(&mut self, uid: &PodUid) -> Option<&mut Record> {
+        self.records.get_mut(uid)
+    }
+
+    /// The record of a pod, a new one if there was none.
+    pub(crate) fn get_or_add(&mut self, pod: &PodRef, is_from_before: bool) -> &mut Record {
+        let new = || Record::new(pod.clone(), is_from_before);
+        self.records.entry(pod.uid.clone()).or_insert_with(new)
+    }
+
+    pub(crate) fn values(&self) -> hash_map::Values<'_, PodUid, Record> {
+        self.records.values()
+    }
+
+    pub(crate) fn values_mut(&mut self) -> hash_map::ValuesMut<'_, PodUid, Record> {
+        self.records.values_mut()
+    }
+
+    /// The record of the pod that a container or sandbox is in, as its committed or its newest view shows.
+    pub(crate) fn holder(&self, id: &Arc<str>) -> Option<&Record> {
+        let first = (id.clone(), PodUid::from(""));
+        let (found, uid) = self.holders.range(first..).next()?;
+        if found == id { self.records.get(uid) } else { None }
+    }
+
+    /// A list has shown the pod.
+    pub(crate) fn list(&mut self, uid: &PodUid, snapshot: Snapshot) {
+        self.change(uid, |record| record.latest = Latest::Listed(Arc::new(snapshot)));
+    }
+
+    /// A look has found that the runtime no longer knows the pod.
+    pub(crate) fn lose(&mut self, uid: &PodUid, trigger: Trigger) {
+        self.change(uid, |record| record.latest = Latest::Gone(trigger));
+    }
+
+    /// Makes `snapshot` the committed view of its pod, with the status that was found for it.
+    pub(crate) fn commit(&mut self, snapshot: Arc<Snapshot>, status: Arc<PodStatus>) {
+        let uid = snapshot.pod.pod.uid.clone();
+        self.change(&uid, |record| record.commit(snapshot, status));
+    }
+
+    pub(crate) fn remove(&mut self, uid: &PodUid) -> Option<Record> {
+        let record = self.records.remove(uid)?;
+        for id in record.ids() {
+            self.holders.remove(&(id, uid.clone()));
+        }
+        Some(record)
+    }
+
+    /// Changes what a record shows.
+    fn change(&mut self, uid: &PodUid, change: impl FnOnce(&mut Record)) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        // All of them leave and come back, so that an id is shared with the view that shows it, not with an old one.
+        for id in record.ids() {
+            self.holders.remove(&(id, uid.clone()));
+        }
+        change(record);
+        self.holders.extend(record.ids().map(|id| (id, uid.clone())));
+    }
+
+    /// Whether the index says what a search of all records finds.
+    #[cfg(test)]
+    pub(crate) fn assert_index_is_true(&self) {
+        let by_search: BTreeSet<(Arc<str>, PodUid)> = self
+            .records
+            .iter()
+            .flat_map(|(uid, record)| record.ids().map(|id| (id, uid.clone())))
+            .collect();
+        assert_eq!(self.holders, by_search, "the index differs from the records");
+        for (id, _) in &by_search {
+            let holders = self.records.iter().filter(|(_, record)| record.ids().any(|held| held == *id));
+            let first = holders.map(|(uid, _)| uid).min();
+            assert_eq!(self.holder(id).map(|record| &record.pod.uid), first, "{id} is looked up");
+        }
+    }
+}
+
+impl From<HashMap<PodUid, Record>> for Register {
+    fn from(records: HashMap<PodUid, Record>) -> Self {
+        let ids = |(uid, record): (&PodUid, &Record)| -> Vec<_> {
+            record.ids().map(|id| (id, uid.clone())).collect()
+        };
+        let holders = records.iter().flat_map(ids).collect();
+        Self { records, holders }
+    }
+}
+
+impl Serialize for Register {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.records.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rubelet_model::{ContainerState, ListedContainer, ListedSandbox, RuntimePod, SandboxState, UnixNanos};
+
+    use super::*;
+    use crate::clock::Stamp;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        List { pod: usize, containers: Vec<usize>, sandbox: Option<usize> },
+        Lose { pod: usize },
+        /// Of what was listed last.
+        Commit { pod: usize },
+        Remove { pod: usize },
+    }
+
+    const PODS: [&str; 3] = ["A", "B", "C"];
+    /// Of containers and sandboxes of any pod: nothing is said of what a runtime may call them.
+    const IDS: [&str; 5] = ["1", "2", "3", "4", "5"];
+
+    fn op() -> impl Strategy<Value = Op> {
+        let pod = 0..PODS.len();
+        let ids = prop::collection::vec(0..IDS.len(), 0..4);
+        prop_oneof![
+            4 => (pod.clone(), ids, prop::option::of(0..IDS.len()))
+                .prop_map(|(pod, containers, sandbox)| Op::List { pod, containers, sandbox }),
+            1 => pod.clone().prop_map(|pod| Op::Lose { pod }),
+            3 => pod.clone().prop_map(|pod| Op::Commit { pod }),
+            1 => pod.prop_map(|pod| Op::Remove { pod }),
+        ]
+    }
+
+    fn view(uid: &str, containers: &[usize], sandbox: Option<usize>) -> RuntimePod {
+        let mut pod = RuntimePod::empty(PodRef::new(uid, "ns", uid));
+        pod.containers = containers
+            .iter()
+            .map(|id| ListedContainer {
+                id: IDS[*id].into(),
+                name: "c".into(),
+                sandbox: "s".into(),
+                attempt: 0,
+                state: ContainerState::Running,
+                created_at: UnixNanos(1),
+            })
+            .collect();
+        pod.sandboxes = sandbox
+            .into_iter()
+            .map(|id| ListedSandbox {
+                id: IDS[id].into(),
+                attempt: 0,
+                state: SandboxState::Ready,
+                created_at: UnixNanos(1),
+            })
+            .collect();
+        pod
+    }
+
+    fn apply(register: &mut Register, op: &Op) {
+        match op {
+            Op::List { pod, containers, sandbox } => {
+                let pod = Arc::new(view(PODS[*pod], containers, *sandbox));
+                register.get_or_add(&pod.pod, false);
+                let uid = pod.pod.uid.clone();
+                register.list(&uid, Snapshot { pod, asked: Stamp::ZERO, trigger: Trigger::Relist });
+            }
+            Op::Lose { pod } => register.lose(&PODS[*pod].into(), Trigger::Relist),
+            Op::Commit { pod } => {
+                let record = register.get(&PODS[*pod].into());
+                if let Some(Latest::Listed(snapshot)) = record.map(Record::latest) {
+                    let status = PodStatus::unknown_to_runtime(snapshot.pod.pod.uid.clone());
+                    register.commit(snapshot.clone(), Arc::new(status));
+                }
+            }
+            Op::Remove { pod } => drop(register.remove(&PODS[*pod].into())),
+        }
+    }
+
+    proptest! {
+        /// Also if two pods show the same id, and after it was written and read.
+        #[test]
+        fn the_index_says_what_a_search_finds(ops in prop::collection::vec(op(), 0..40)) {
+            let mut register = Register::default();
+            for op in &ops {
+                apply(&mut register, op);
+                register.assert_index_is_true();
+            }
+            let written = serde_json::to_string(&register).expect("written");
+            let read: Register = serde_json::from_str(&written).expect("read");
+            prop_assert_eq!(&read.holders, &register.holders);
+            for uid in PODS {
+                register.remove(&uid.into());
+            }
+            prop_assert!(register.holders.is_empty(), "nothing is left of what is gone");
+        }
+    }
+}
