@@ -473,7 +473,6 @@ impl Rules {
 }
 
 fn committed(core: &Core) -> BTreeMap<PodUid, RuntimePod> {
-    let committed =
-        |record: &Record| Some((record.pod.uid.clone(), RuntimePod::clone(record.committed()?)));
+    let committed = |record: &Record| Some((record.pod.uid.clone(), RuntimePod::clone(record.committed()?)));
     core.records.values().filter_map(committed).collect()
 }

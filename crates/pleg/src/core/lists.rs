@@ -38,7 +38,7 @@ impl Core {
             return;
         }
         let is_startable = |pod: &&PodUid| {
-            let record = self.records.get(*pod);
+            let record = self.records.get(pod);
             !self.looks.contains_key(*pod) && record.is_none_or(Record::is_selectable)
         };
         let startable: Vec<PodUid> = self.nudges.keys().filter(is_startable).cloned().collect();

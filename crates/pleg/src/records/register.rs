@@ -99,11 +99,8 @@ impl Register {
     /// Whether the index says what a search of all records finds.
     #[cfg(test)]
     pub(crate) fn assert_index_is_true(&self) {
-        let by_search: BTreeSet<(Arc<str>, PodUid)> = self
-            .records
-            .iter()
-            .flat_map(|(uid, record)| record.ids().map(|id| (id, uid.clone())))
-            .collect();
+        let by_search: BTreeSet<(Arc<str>, PodUid)> =
+            self.records.iter().flat_map(|(uid, record)| record.ids().map(|id| (id, uid.clone()))).collect();
         assert_eq!(self.holders, by_search, "the index differs from the records");
         for (id, _) in &by_search {
             let holders = self.records.iter().filter(|(_, record)| record.ids().any(|held| held == *id));
@@ -132,18 +129,30 @@ impl Serialize for Register {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use rubelet_model::{ContainerState, ListedContainer, ListedSandbox, RuntimePod, SandboxState, UnixNanos};
+    use rubelet_model::{
+        ContainerState, ListedContainer, ListedSandbox, RuntimePod, SandboxState, UnixNanos,
+    };
 
     use super::*;
     use crate::clock::Stamp;
 
     #[derive(Clone, Debug)]
     enum Op {
-        List { pod: usize, containers: Vec<usize>, sandbox: Option<usize> },
-        Lose { pod: usize },
+        List {
+            pod: usize,
+            containers: Vec<usize>,
+            sandbox: Option<usize>,
+        },
+        Lose {
+            pod: usize,
+        },
         /// Of what was listed last.
-        Commit { pod: usize },
-        Remove { pod: usize },
+        Commit {
+            pod: usize,
+        },
+        Remove {
+            pod: usize,
+        },
     }
 
     const PODS: [&str; 3] = ["A", "B", "C"];
