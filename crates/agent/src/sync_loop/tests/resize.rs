@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::ContainerResizePolicy;
 
 use super::*;
 use crate::pod::testkit::resources;
+use crate::settings::Settings;
 
 /// A pod whose containers have so much cpu and memory.
 fn sized(sizes: &[(&str, &str, &str)]) -> Pod {

@@ -1,5 +1,7 @@
 //! What is known of pods outlives the agent, the runtime, and both together.
 
+use std::path::Path;
+
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus as ApiStatus};
 
 use super::*;

@@ -1,12 +1,12 @@
 //! The files of volumes follow what they are made from, whatever happened to agent and disk meanwhile.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{ConfigMap, ConfigMapVolumeSource, Volume, VolumeMount};
 
 use super::*;
-use crate::manifest::ObjectKey;
+use crate::manifest::{ObjectKey, Objects};
 
 /// A pod that mounts the config map `settings`.
 fn pod_with_settings() -> Arc<Pod> {

@@ -1,0 +1,90 @@
+//! Pods that are ended, and what waits for that.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_can_be_ended_while_its_image_is_fetched() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.image_is_absent("image:1", true);
+    runtime.hang("pull");
+    let stage = Scene::start(runtime, folder.path());
+    let web = pod("Always", &[], &["web"]);
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
+    stage.until("a pod", |all| !all.is_empty()).await;
+    while !stage.runtime.take_calls().contains(&"pull image:1".to_owned()) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stage.send(Operation::Remove, &[web]).await;
+    stage.until_gone().await;
+    assert_eq!(stage.runtime.known(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_version_starts_after_the_old_one_is_gone() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let version = |uid: &str| {
+        let mut pod = testkit::pod("Always", &[], &["web"]);
+        pod.metadata.uid = Some(uid.to_owned());
+        Arc::new(pod)
+    };
+    stage.send(Operation::Add, &[version("1")]).await;
+    stage.until_running(&["web-0"]).await;
+    // The runtime in memory would not stand two sandboxes of one name.
+    for number in 2..20 {
+        stage.send(Operation::Remove, &[version(&(number - 1).to_string())]).await;
+        stage.send(Operation::Add, &[version(&number.to_string())]).await;
+    }
+    stage
+        .until("the last version alone", |all| {
+            all.len() == 1
+                && all[0].pod.metadata.uid.as_deref() == Some("19")
+                && all[0].status.phase.as_deref() == Some("Running")
+        })
+        .await;
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_pod_stays_stopped_until_it_is_changed() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.handle.stop(PodSelector::One("uid".into()), Some(5));
+    stage.until("end", |all| all[0].stage == Stage::Terminated).await;
+    assert!(stage.runtime.take_calls().contains(&"stop web in 5s".to_owned()));
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(stage.runtime.running().is_empty());
+
+    stage.send(Operation::Update, &[pod("Always", &[], &["web", "db"])]).await;
+    stage.until_running(&["db-0", "web-0"]).await;
+    stage.until_phase("Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_eat_into_the_grace_and_a_shorter_grace_cuts_them_short() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let mut web = testkit::pod("Always", &[], &["web"]);
+    let sleep = LifecycleHandler { sleep: Some(SleepAction { seconds: 12 }), ..LifecycleHandler::default() };
+    web.spec.as_mut().unwrap().containers[0].lifecycle =
+        Some(Lifecycle { pre_stop: Some(sleep), ..Lifecycle::default() });
+    let web = Arc::new(web);
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
+    stage.until_running(&["web-0"]).await;
+    stage.runtime.take_calls();
+    stage.send(Operation::Remove, std::slice::from_ref(&web)).await;
+    stage.until_gone().await;
+    assert_eq!(stage.runtime.take_calls()[0], "stop web in 18s");
+
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
+    stage.until_running(&["web-0"]).await;
+    stage.send(Operation::Remove, &[web]).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    stage.runtime.take_calls();
+    stage.handle.stop(PodSelector::All, Some(1));
+    stage.until_gone().await;
+    assert_eq!(stage.runtime.take_calls()[0], "stop web in 2s");
+}

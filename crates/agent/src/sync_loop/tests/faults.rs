@@ -1,0 +1,71 @@
+//! Calls that fail, for a while or for good.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_cannot_be_had_is_asked_for_less_and_less() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.image_is_absent("image:1", true);
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    stage.until_waiting("ErrImagePull").await;
+    stage.send(Operation::Update, &[pod("Always", &[], &["web"])]).await;
+    stage.until_waiting("ImagePullBackOff").await;
+    let pulls = |calls: &[String]| calls.iter().filter(|call| call.starts_with("pull")).count();
+    assert_eq!(pulls(&stage.runtime.take_calls()), 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let tried = pulls(&stage.runtime.take_calls());
+    assert!((1..=3).contains(&tried), "{tried} pulls in a minute");
+    stage.runtime.image_is_absent("image:1", false);
+    stage.until_phase("Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_for_one_container_does_not_hold_up_another() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.image_is_absent("image:1", false);
+    let stage = Scene::start(runtime, folder.path());
+    let mut two = testkit::pod("Always", &[], &["bad", "good"]);
+    two.spec.as_mut().unwrap().containers[0].image = Some("NOT AN IMAGE".to_owned());
+    stage.send(Operation::Add, &[Arc::new(two)]).await;
+    stage.until_running(&["good-0"]).await;
+    stage.until_waiting("InvalidImageName").await;
+    stage.runtime.exit("good", 1);
+    stage.until_running(&["good-1"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_cannot_be_made_is_tried_again_without_haste() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.fail("run_sandbox", Some("no room"));
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let tried = stage.runtime.take_calls().len();
+    assert!((5..=12).contains(&tried), "{tried} times in 100 s");
+    let happened = stage.handle.board().all()[0].events.clone();
+    assert!(
+        happened.iter().any(|one| one.reason == "FailedCreatePodSandBox" && one.message.contains("no room"))
+    );
+    stage.runtime.fail("run_sandbox", None);
+    stage.until_phase("Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_answer_was_lost_is_not_made_again_if_it_worked() {
+    for call in ["run_sandbox", "create_container", "start_container"] {
+        let folder = folder();
+        let runtime = FakeRuntime::default();
+        runtime.lose_answers(call, true);
+        let stage = Scene::start(runtime, folder.path());
+        stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        stage.runtime.lose_answers(call, false);
+        stage.until_running(&["web-0"]).await;
+        stage.until_phase("Running").await;
+        assert_eq!(stage.runtime.known(), (1, 1), "{call}");
+    }
+}

@@ -1,0 +1,122 @@
+//! The life of a pod: how it starts, runs, begins again and ends by itself.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_started_and_taken_down() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let web = pod("Always", &[], &["web"]);
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
+    stage.until_phase("Running").await;
+    assert_eq!(stage.runtime.take_calls(), ["run sandbox 0", "create web-0", "start"]);
+    assert!(folder.path().join("pods/uid").exists());
+    stage.send(Operation::Remove, &[web]).await;
+    stage.until_gone().await;
+    assert_eq!(
+        stage.runtime.take_calls(),
+        ["stop web in 30s", "stop sandbox", "remove web-0", "stop sandbox", "remove sandbox"]
+    );
+    assert_eq!(stage.runtime.known(), (0, 0));
+    assert!(!folder.path().join("pods/uid").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crashing_container_restarts_at_once_and_then_waits_longer_and_longer() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    stage.until_running(&["web-0"]).await;
+    let mut waits = Vec::new();
+    for attempt in 1..6 {
+        stage.runtime.exit("web", 1);
+        let begun = tokio::time::Instant::now();
+        stage.until_running(&[&format!("web-{attempt}")]).await;
+        waits.push(begun.elapsed().as_secs());
+    }
+    // Up to a second is the period of the PLEG, which hears of the exit by looking.
+    let wanted = [0, 10, 20, 40, 80];
+    assert!(waits.iter().zip(wanted).all(|(wait, wanted)| (wanted..=wanted + 1).contains(wait)), "{waits:?}");
+    stage.runtime.exit("web", 1);
+    stage.until_waiting("CrashLoopBackOff").await;
+    let view = stage.handle.board().all()[0].clone();
+    let status = &view.status.container_statuses.as_ref().unwrap()[0];
+    let message = status.state.as_ref().unwrap().waiting.as_ref().unwrap().message.clone().unwrap();
+    assert_eq!(message, "back-off 2m40s restarting failed container=web pod=web_default(uid)");
+    assert_eq!(status.last_state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code, 1);
+    assert_eq!(stage.runtime.known(), (1, 1), "of those that ended only the newest is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn init_containers_run_in_order_and_sidecars_stay() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &["setup", "proxy*"], &["web"])]).await;
+    stage.until_running(&["setup-0"]).await;
+    stage.runtime.exit("setup", 0);
+    stage.until_running(&["proxy-0", "web-0"]).await;
+    let calls = stage.runtime.take_calls();
+    assert_eq!(
+        calls,
+        ["run sandbox 0", "create setup-0", "start", "create proxy-0", "start", "create web-0", "start"]
+    );
+    stage.until_phase("Running").await;
+    stage.send(Operation::Remove, &[pod("Always", &["setup", "proxy*"], &["web"])]).await;
+    stage.until_gone().await;
+    let calls = stage.runtime.take_calls();
+    let place = |wanted: &str| calls.iter().position(|call| call.starts_with(wanted)).unwrap();
+    assert!(
+        place("stop web") < place("stop proxy") && place("stop proxy") < place("stop sandbox"),
+        "{calls:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_ends_by_itself_and_stays_to_be_looked_at() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let job = pod("Never", &[], &["job"]);
+    stage.send(Operation::Add, std::slice::from_ref(&job)).await;
+    stage.until_running(&["job-0"]).await;
+    stage.runtime.exit("job", 3);
+    stage.until("end", |all| all[0].stage == Stage::Terminated).await;
+    assert_eq!(stage.handle.board().all()[0].status.phase.as_deref(), Some("Failed"));
+    assert_eq!(stage.runtime.known(), (1, 1));
+    assert_eq!(stage.runtime.take_calls().last().unwrap(), "stop sandbox");
+    stage.send(Operation::Remove, &[job]).await;
+    stage.until_gone().await;
+    assert_eq!(stage.runtime.known(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_sandbox_is_replaced_with_everything_in_it() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.runtime.break_sandboxes();
+    stage.until_running(&["web-1"]).await;
+    let calls = stage.runtime.take_calls();
+    assert!(calls.contains(&"run sandbox 1".to_owned()), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_moves_to_another_network_gets_another_sandbox() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let on_host = |is_on_host: bool| {
+        let mut pod = testkit::pod("Always", &[], &["web"]);
+        pod.spec.as_mut().unwrap().host_network = Some(is_on_host);
+        Arc::new(pod)
+    };
+    stage.send(Operation::Add, &[on_host(true)]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.runtime.take_calls();
+    stage.send(Operation::Update, &[on_host(false)]).await;
+    stage.until_running(&["web-1"]).await;
+    let calls = stage.runtime.take_calls();
+    assert!(calls.contains(&"run sandbox 1".to_owned()), "{calls:?}");
+    // And there it stays.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(stage.runtime.running(), ["web-1"]);
+}
