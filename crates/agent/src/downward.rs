@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use thiserror::Error;
 
 use crate::manifest::Objects;
-use crate::resource::Quantity;
+use crate::resource::{self, Quantity};
 
 /// What this node tells its pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,7 +112,9 @@ impl PodFacts<'_> {
             matches!(resource, "cpu" | "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
         let amount = match kind {
             "limits" if known => self.limit(container, resource),
-            "requests" if known => request(container, resource),
+            "requests" if known => {
+                resource::request(container.resources.as_ref(), resource).unwrap_or_default()
+            }
             _ => return Err(DownwardError::Resource(selector.resource.clone())),
         };
         in_units_of(amount, selector.divisor.as_ref(), resource == "cpu")
@@ -128,27 +130,11 @@ impl PodFacts<'_> {
 
     fn limit(&self, container: &Container, resource: &str) -> Quantity {
         let pod_level = self.pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
-        amount(container.resources.as_ref(), resource, limits)
-            .or_else(|| amount(pod_level, resource, limits))
+        resource::limit(container.resources.as_ref(), resource)
+            .or_else(|| resource::limit(pod_level, resource))
             .or_else(|| self.node.allocatable.get(resource).copied())
             .unwrap_or_default()
     }
-}
-
-fn request(container: &Container, resource: &str) -> Quantity {
-    amount(container.resources.as_ref(), resource, |all| all.requests.as_ref()).unwrap_or_default()
-}
-
-fn limits(all: &ResourceRequirements) -> Option<&BTreeMap<String, WireQuantity>> {
-    all.limits.as_ref()
-}
-
-fn amount(
-    resources: Option<&ResourceRequirements>,
-    name: &str,
-    side: impl Fn(&ResourceRequirements) -> Option<&BTreeMap<String, WireQuantity>>,
-) -> Option<Quantity> {
-    Quantity::of(side(resources?)?.get(name)?).ok()
 }
 
 fn in_units_of(

@@ -91,11 +91,6 @@ impl Merge {
 
         Merged { deltas: changes.in_order(source, removed, first_set), refused }
     }
-
-    /// The pods of all sources.
-    pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.sources.values().flat_map(BTreeMap::values)
-    }
 }
 
 /// Whether every configured source was delivered at least once. Nothing is ended before.

@@ -4,6 +4,7 @@
 //! than 2⁶³−1 are taken as that.
 
 mod notation;
+mod requirements;
 
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -12,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use thiserror::Error;
 
 pub(crate) use notation::{Notation, canonical};
+pub(crate) use requirements::{limit, request};
 
 /// An exact amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,5 +10,7 @@ pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 /// Annotation: the hash of the container's spec, in hexadecimal.
 pub const CONTAINER_HASH: &str = "io.kubernetes.container.hash";
+/// Annotation, of a container: how many seconds its pod grants it to end.
+pub const POD_GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
 /// Annotation: how many times the container was started again.
 pub const CONTAINER_RESTART_COUNT: &str = "io.kubernetes.container.restartCount";

@@ -1,4 +1,4 @@
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
 
 use super::*;
 

@@ -36,23 +36,29 @@ pub(crate) fn full_name(image: &str) -> Result<String, InvalidName> {
     Ok(if tag.is_none() && digest.is_none() { format!("{image}:latest") } else { image.to_owned() })
 }
 
+const DEFAULT_REGISTRY: &str = "docker.io";
+
+/// The registry that a name begins with, if it does, and the rest. A path is in small letters, so capitals are a host's.
+fn split_registry(name: &str) -> (Option<&str>, &str) {
+    let is_host = |first: &str| {
+        first.contains(['.', ':']) || first == "localhost" || first.contains(char::is_uppercase)
+    };
+    match name.split_once('/') {
+        Some((first, rest)) if is_host(first) => (Some(first), rest),
+        _ => (None, name),
+    }
+}
+
 /// What follows the registry, up to the first colon.
 fn path(image: &str) -> String {
-    let names_registry =
-        |first: &str| first.contains(['.', ':']) || first == "localhost" || first != first.to_lowercase();
-    let (registry, rest) = match image.split_once('/') {
-        Some((first, rest)) if names_registry(first) => (first, rest),
-        _ => (DEFAULT_REGISTRY, image),
-    };
+    let (registry, rest) = split_registry(image);
     let rest = rest.split(':').next().unwrap_or_default();
-    if registry == DEFAULT_REGISTRY && !rest.contains('/') {
+    if registry.is_none_or(|registry| registry == DEFAULT_REGISTRY) && !rest.contains('/') {
         format!("library/{rest}")
     } else {
         rest.to_owned()
     }
 }
-
-const DEFAULT_REGISTRY: &str = "docker.io";
 
 /// Registry and path of an image, in full: `nginx:1.27` is of `docker.io/library/nginx`.
 pub(super) fn repository(name: &str) -> String {
@@ -61,20 +67,16 @@ pub(super) fn repository(name: &str) -> String {
         Some((repository, tag)) if !tag.contains('/') => repository,
         _ => name,
     };
-    match name.split_once('/') {
-        Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => name.to_owned(),
-        Some(_) => format!("docker.io/{name}"),
-        None => format!("docker.io/library/{name}"),
+    match split_registry(name) {
+        (Some(_), _) => name.to_owned(),
+        (None, path) if path.contains('/') => format!("{DEFAULT_REGISTRY}/{path}"),
+        (None, path) => format!("{DEFAULT_REGISTRY}/library/{path}"),
     }
 }
 
 fn is_repository(name: &str) -> bool {
-    let mut parts = name.split('/').peekable();
-    let first = parts.peek().copied().unwrap_or_default();
-    let has_registry = name.contains('/')
-        && (first.contains(['.', ':']) || first == "localhost" || first.contains(char::is_uppercase));
-    let is_first_fine = !has_registry || is_registry(first);
-    name.len() <= 255 && is_first_fine && parts.skip(usize::from(has_registry)).all(is_path_component)
+    let (registry, path) = split_registry(name);
+    name.len() <= 255 && registry.is_none_or(is_registry) && path.split('/').all(is_path_component)
 }
 
 fn is_registry(host: &str) -> bool {
@@ -116,6 +118,7 @@ mod tests {
             ("team/app:1", "docker.io/team/app"),
             ("docker.io/library/nginx:latest", "docker.io/library/nginx"),
             ("localhost/app", "localhost/app"),
+            ("Host/app:1", "Host/app"),
             ("localhost:5000/a/b", "localhost:5000/a/b"),
             ("localhost:5000/a/b:c", "localhost:5000/a/b"),
             (digest.as_str(), "r.io/a"),

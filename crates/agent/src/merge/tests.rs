@@ -266,7 +266,7 @@ proptest! {
                 prop_assert_eq!(&known.metadata.deletion_timestamp, &pod.metadata.deletion_timestamp);
             }
         }
-        prop_assert_eq!(merge.pods().count(), known.len());
+        prop_assert_eq!(merge.sources.values().map(BTreeMap::len).sum::<usize>(), known.len());
     }
 
     #[test]

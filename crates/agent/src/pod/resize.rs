@@ -1,16 +1,15 @@
 //! Whether what a running container may use is no longer what its manifest says, and what that calls for. Pure.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
-use std::collections::BTreeMap;
 
 use super::config::{PodAmounts, qos_class};
 use super::demand::{Amounts, requests};
 use super::grants::Grants;
 use super::spec::all_containers;
-use crate::resource::Quantity;
+use crate::resource::{self, Quantity};
 
 /// What can be changed while a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +40,9 @@ pub(crate) struct Size {
 
 impl Size {
     pub(crate) fn of(resources: Option<&ResourceRequirements>, resource: Resource) -> Self {
-        let amount = |amounts: Option<&BTreeMap<String, WireQuantity>>| {
-            // A quantity that cannot be read was refused with its manifest.
-            amounts?.get(resource.name()).and_then(|wire| Quantity::of(wire).ok())
-        };
         Self {
-            request: amount(resources.and_then(|one| one.requests.as_ref())).unwrap_or(Quantity::ZERO),
-            limit: amount(resources.and_then(|one| one.limits.as_ref())).filter(|limit| !limit.is_zero()),
+            request: resource::request(resources, resource.name()).unwrap_or(Quantity::ZERO),
+            limit: resource::limit(resources, resource.name()).filter(|limit| !limit.is_zero()),
         }
     }
 

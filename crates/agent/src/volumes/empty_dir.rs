@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, PodSpec, ResourceRequirem
 use super::ownership::FileGroup;
 use super::{PodDirectory, VolumeError, layout, mount_table};
 use crate::downward::PodFacts;
-use crate::resource::Quantity;
+use crate::resource::{self, Quantity};
 
 const PLUGIN: &str = "empty-dir";
 
@@ -76,9 +76,7 @@ fn memory_size(source: &EmptyDirVolumeSource, facts: &PodFacts<'_>) -> Option<u6
 
 /// Only if every container has one: otherwise the pod has no limit.
 fn pod_memory_limit(spec: &PodSpec) -> Option<Quantity> {
-    let memory = |resources: Option<&ResourceRequirements>| {
-        resources?.limits.as_ref()?.get("memory").and_then(|limit| Quantity::of(limit).ok())
-    };
+    let memory = |resources: Option<&ResourceRequirements>| resource::limit(resources, "memory");
     memory(spec.resources.as_ref())
         .or_else(|| spec.containers.iter().map(|container| memory(container.resources.as_ref())).sum())
 }

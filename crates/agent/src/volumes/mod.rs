@@ -36,7 +36,6 @@ pub(crate) use payload::{DEFAULT_MODE as DEFAULT_FILE_MODE, given_projections};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prepared {
     volumes: BTreeMap<String, PreparedVolume>,
-    rewritten: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +48,6 @@ pub(crate) struct PreparedVolume {
 }
 
 impl Prepared {
-    /// Volumes whose files were written or written anew, by name.
-    #[must_use]
-    pub fn rewritten(&self) -> &[String] {
-        &self.rewritten
-    }
-
     /// Where a volume lies on this host.
     #[must_use]
     pub fn path(&self, volume: &str) -> Option<&Path> {
@@ -95,13 +88,10 @@ impl Volumes {
         let mut prepared = Prepared::default();
         for volume in spec.volumes.iter().flatten().filter(|volume| is_mounted(spec, &volume.name)) {
             let one = Setup { directory: &directory, facts, spec, volume, now };
-            let (ready, rewritten) = one.run().map_err(|source| VolumeError::SetUp {
+            let ready = one.run().map_err(|source| VolumeError::SetUp {
                 volume: volume.name.clone(),
                 source: Box::new(source),
             })?;
-            if rewritten {
-                prepared.rewritten.push(volume.name.clone());
-            }
             prepared.volumes.insert(volume.name.clone(), ready);
         }
         Ok(prepared)
@@ -172,17 +162,16 @@ struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// The volume, and whether its files were written.
-    fn run(&self) -> Result<(PreparedVolume, bool), VolumeError> {
+    fn run(&self) -> Result<PreparedVolume, VolumeError> {
         let name = &self.volume.name;
         match VolumeKind::of(self.volume)? {
             VolumeKind::EmptyDir(source) => {
                 let path = empty_dir::make(self.directory, name, source, self.facts)?;
-                Ok((PreparedVolume { path, read_only: false, is_ours: true }, false))
+                Ok(PreparedVolume { path, read_only: false, is_ours: true })
             }
             VolumeKind::HostPath(source) => {
                 let path = host_path::check(source)?;
-                Ok((PreparedVolume { path, read_only: false, is_ours: false }, false))
+                Ok(PreparedVolume { path, read_only: false, is_ours: false })
             }
             VolumeKind::ConfigMap(source) => {
                 self.written("configmap", false, payload::config_map(source, self.facts))
@@ -202,7 +191,7 @@ impl Setup<'_> {
         plugin: &str,
         in_memory: bool,
         files: Result<payload::Files, VolumeError>,
-    ) -> Result<(PreparedVolume, bool), VolumeError> {
+    ) -> Result<PreparedVolume, VolumeError> {
         let files = files?;
         let path = self.directory.volume(plugin, &self.volume.name);
         let made = layout::create_directory(&path, 0o755)?;
@@ -215,7 +204,12 @@ impl Setup<'_> {
             atomic_writer::write(&path, &files, ownership::FileGroup::of(self.facts.pod), self.now)
         };
         match write() {
-            Ok(rewritten) => Ok((PreparedVolume { path, read_only: true, is_ours: true }, rewritten)),
+            Ok(is_new) => {
+                if is_new {
+                    tracing::debug!(path = %path.display(), "the files of a volume were written");
+                }
+                Ok(PreparedVolume { path, read_only: true, is_ours: true })
+            }
             Err(error) => {
                 if made {
                     // The first error says why; a failed clean-up is found again by the next attempt or the teardown.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rubelet_cri::{ListFilter, RuntimeClient};
+use rubelet_cri::{ListFilter, RuntimeClient, labels};
 use rubelet_model::{ContainerId, ContainerState, PodUid};
 
 use crate::http::StopRequest;
@@ -15,8 +15,6 @@ use crate::pods::{NotChosen, PodName, Pods, Row};
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a container gets if nobody says, in seconds.
 const GRACE: u64 = 30;
-/// Where a container says how many seconds its pod grants it.
-const GRACE_ANNOTATION: &str = "io.kubernetes.pod.terminationGracePeriod";
 
 /// The arguments of `rubelet stop`.
 #[derive(Debug, clap::Args)]
@@ -154,7 +152,7 @@ async fn end_in_runtime(
 /// What its pod grants a container, in seconds: it is written on every container.
 async fn granted(client: &RuntimeClient, id: &ContainerId) -> Result<Option<u64>, rubelet_cri::Error> {
     let answer = client.describe_container(id, false).await?;
-    let written = answer.status.and_then(|status| status.annotations.get(GRACE_ANNOTATION).cloned());
+    let written = answer.status.and_then(|status| status.annotations.get(labels::POD_GRACE).cloned());
     Ok(written.and_then(|seconds| seconds.parse().ok()))
 }
 

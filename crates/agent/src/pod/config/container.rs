@@ -17,7 +17,6 @@ use crate::volumes::{Mount, Propagation, VolumeError};
 
 const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
 const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
-const POD_GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
 const DELETION_GRACE: &str = "io.kubernetes.pod.deletionGracePeriod";
 const PRE_STOP: &str = "io.kubernetes.container.preStopHandler";
 const PORTS: &str = "io.kubernetes.container.ports";
@@ -117,7 +116,7 @@ fn annotations(
         (labels::CONTAINER_RESTART_COUNT, Some(restart_count.to_string())),
         (TERMINATION_MESSAGE_PATH, Some(path)),
         (TERMINATION_MESSAGE_POLICY, Some(policy)),
-        (POD_GRACE, grace.map(|grace| grace.to_string())),
+        (labels::POD_GRACE, grace.map(|grace| grace.to_string())),
         (DELETION_GRACE, deletion_grace.map(|grace| grace.to_string())),
         (PRE_STOP, pre_stop.and_then(|handler| as_json(serde_json::to_string(handler)))),
         (PORTS, ports.and_then(|ports| as_json(serde_json::to_string(ports)))),

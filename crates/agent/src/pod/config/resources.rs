@@ -4,13 +4,12 @@ use std::cmp::max;
 use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use rubelet_cri::v1;
 use serde::{Deserialize, Serialize};
 
 use crate::pod::resize::Resource;
 use crate::pod::{demand, spec};
-use crate::resource::Quantity;
+use crate::resource::{self, Quantity};
 
 /// The class of pods that a node cannot do without.
 pub(crate) const NODE_CRITICAL: &str = "system-node-critical";
@@ -71,19 +70,13 @@ impl QosClass {
     }
 }
 
-type Amounts = BTreeMap<String, WireQuantity>;
-
-fn amount(amounts: Option<&Amounts>, name: &str) -> Option<Quantity> {
-    // A quantity that cannot be read was refused with its manifest.
-    amounts?.get(name).and_then(|wire| Quantity::of(wire).ok())
-}
-
+/// A limit of nothing is none.
 fn limit(resources: Option<&ResourceRequirements>, name: &str) -> Option<Quantity> {
-    amount(resources?.limits.as_ref(), name).filter(|amount| !amount.is_zero())
+    resource::limit(resources, name).filter(|amount| !amount.is_zero())
 }
 
 fn request(resources: Option<&ResourceRequirements>, name: &str) -> Option<Quantity> {
-    amount(resources?.requests.as_ref(), name).filter(|amount| !amount.is_zero())
+    resource::request(resources, name).filter(|amount| !amount.is_zero())
 }
 
 /// What a container may use of a resource: its own limit, else that of its pod, which holds for all of it in any case.
@@ -182,10 +175,9 @@ pub(super) fn of_container(
     container: &Container,
     machine: &Machine,
 ) -> v1::LinuxContainerResources {
-    let resources = container.resources.as_ref();
     let cpu_limit = effective_limit(pod, container, "cpu").map_or(0, Quantity::millis);
     // One that asks for nothing, by name, has the least; one that says nothing asks for its limit.
-    let cpu_request = amount(resources.and_then(|resources| resources.requests.as_ref()), "cpu");
+    let cpu_request = resource::request(container.resources.as_ref(), "cpu");
     let memory = effective_limit(pod, container, "memory").map_or(0, Quantity::units);
     v1::LinuxContainerResources {
         cpu_period: machine.cpu_period,

@@ -1,5 +1,7 @@
 //! Every row of the tables of resources.
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+
 use super::*;
 use crate::pod::testkit;
 
