@@ -1,0 +1,164 @@
+//! Ends that are often wrong at first.
+
+use super::*;
+
+/// The pod's container c1 has ended, as an inspection sees it.
+fn inspect_end(pleg: &mut Harness, code: i32, reason: &str) {
+    let view = pod("A", &[("c1", Exited)]);
+    let mut status = pleg.status_of(&view);
+    status.containers[0].exit_code = code;
+    status.containers[0].reason = reason.into();
+    pleg.answer_inspection_with(status);
+}
+
+#[test]
+fn a_made_up_exit_code_is_not_told_before_it_is_confirmed() {
+    for (later, wanted) in [(0, 0), (255, 255)] {
+        let mut pleg = listening();
+        pleg.start_list();
+        pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+        inspect_end(&mut pleg, 255, "Unknown");
+        assert_eq!(pleg.told, [], "not yet");
+        pleg.pass(Duration::from_millis(500));
+        pleg.tick();
+        inspect_end(&mut pleg, later, "");
+        assert_eq!(
+            pleg.told.iter().map(|event| event.exit.as_ref().map(|exit| exit.code)).collect::<Vec<_>>(),
+            [Some(wanted)]
+        );
+    }
+}
+
+#[test]
+fn a_doubted_end_is_the_last_word_when_the_container_is_gone() {
+    let mut pleg = listening();
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    inspect_end(&mut pleg, 255, "Unknown");
+    pleg.start_list();
+    pleg.answer_list(vec![]);
+    let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
+    assert_eq!(died.exit.as_ref().map(|exit| exit.code), Some(255));
+}
+
+#[test]
+fn a_kill_is_told_at_once_and_corrected_if_it_was_for_want_of_memory() {
+    let mut pleg = listening();
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    inspect_end(&mut pleg, 137, "Error");
+    assert_eq!(pleg.take_told(), [told(Died, "A", "c1")]);
+    pleg.pass(Duration::from_secs(1));
+    pleg.tick();
+    inspect_end(&mut pleg, 137, "OOMKilled");
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")], "an update, not a second death");
+    assert!(pleg.cached("A").expect("read").containers[0].is_oom_killed());
+}
+
+#[test]
+fn a_kill_that_was_just_that_is_told_once() {
+    let mut pleg = listening();
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    inspect_end(&mut pleg, 137, "Error");
+    pleg.take_told();
+    pleg.pass(Duration::from_secs(1));
+    pleg.tick();
+    inspect_end(&mut pleg, 137, "Error");
+    pleg.pass(Duration::from_secs(5));
+    pleg.tick();
+    assert_eq!((pleg.take_told(), pleg.inspecting().len()), (vec![], 0));
+}
+
+/// Somebody starts a killed container again within milliseconds, and that commits the pod anew.
+#[test]
+fn the_second_look_at_a_kill_is_had_though_the_container_was_restarted_meanwhile() {
+    let mut pleg = listening();
+    let status = |pleg: &Harness, states: &[(&str, ContainerState)], reason: &str| {
+        let mut status = pleg.status_of(&pod("A", states));
+        (status.containers[0].exit_code, status.containers[0].reason) = (137, reason.into());
+        status
+    };
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    let killed = status(&pleg, &[("c1", Exited)], "Error");
+    pleg.answer_inspection_with(killed);
+    pleg.take_told();
+
+    pleg.pass(Duration::from_millis(300));
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    let restarted = [("c1", Exited), ("c2", Running)];
+    pleg.answer_look("A", Some(pod("A", &restarted)));
+    let again = status(&pleg, &restarted, "Error");
+    pleg.answer_inspection_with(again);
+    assert_eq!(pleg.take_told(), [told(Started, "A", "c2")]);
+
+    pleg.pass(Duration::from_millis(700));
+    pleg.tick();
+    assert_eq!(pleg.inspecting().len(), 1, "the second look is due a second after the end was seen");
+    let corrected = status(&pleg, &restarted, "OOMKilled");
+    pleg.answer_inspection_with(corrected);
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")]);
+    pleg.pass(Duration::from_secs(5));
+    pleg.tick();
+    assert!(pleg.inspecting().is_empty(), "there is no third");
+}
+
+/// Two ends, one after the other: each has its second look, a second after it was seen.
+#[test]
+fn every_kill_has_a_second_look_of_its_own() {
+    let mut pleg = listening();
+    let killed = |pleg: &Harness, states: &[(&str, ContainerState)]| {
+        let mut status = pleg.status_of(&pod("A", states));
+        for container in status.containers.iter_mut().filter(|container| container.state == Exited) {
+            container.exit_code = 137;
+        }
+        status
+    };
+    let mut see = |states: &[(&str, ContainerState)]| {
+        let at = pleg.now().stamp;
+        pleg.step(Input::Nudge { pod: "A".into(), at });
+        pleg.answer_look("A", Some(pod("A", states)));
+        let status = killed(&pleg, states);
+        pleg.answer_inspection_with(status);
+        pleg.pass(Duration::from_millis(200));
+        pleg.tick();
+    };
+    see(&[("c1", Running), ("c2", Running)]);
+    see(&[("c1", Exited), ("c2", Running)]);
+    see(&[("c1", Exited), ("c2", Exited)]);
+    let mut looks = 0;
+    for _ in 0..10 {
+        while !pleg.inspecting().is_empty() {
+            looks += 1;
+            let status = killed(&pleg, &[("c1", Exited), ("c2", Exited)]);
+            pleg.answer_inspection_with(status);
+        }
+        pleg.pass(Duration::from_millis(200));
+        pleg.tick();
+    }
+    assert_eq!(looks, 2);
+}
+
+/// Only of what was there before anybody looked is the first word the last.
+#[test]
+fn a_made_up_exit_code_is_doubted_in_the_first_status_of_a_new_pod() {
+    let made_up = |pleg: &mut Harness| {
+        let mut status = pleg.status_of(&pod("A", &[("c1", Exited)]));
+        status.containers[0].exit_code = 255;
+        pleg.answer_inspection_with(status);
+    };
+    let mut pleg = Harness::new();
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    made_up(&mut pleg);
+    assert_eq!(pleg.take_told(), [told(Died, "A", "c1")], "nobody will know better");
+
+    let mut pleg = Harness::new();
+    pleg.relist(vec![]);
+    pleg.start_list();
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    made_up(&mut pleg);
+    assert_eq!(pleg.take_told(), [], "somebody may know better in a moment");
+}

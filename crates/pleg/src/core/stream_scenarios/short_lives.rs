@@ -1,0 +1,67 @@
+//! What was gone before anybody looked.
+
+use super::*;
+
+#[test]
+fn what_was_gone_before_anybody_looked_is_told_with_its_exit_code() {
+    let mut pleg = listening();
+    let end = Announcement { exit: Some(exit(42, "Error")), ..announcement("A", "brief", Stopped) };
+    announce(&mut pleg, [announcement("A", "brief", WasStarted), end, announcement("A", "brief", Deleted)]);
+    pleg.answer_look("A", Some(pod("A", &[("c1", Running)])));
+    let died = pleg.told.iter().find(|event| event.kind == Died).expect("its end is told");
+    assert_eq!(died.exit, Some(exit(42, "Error")));
+    let kinds: Vec<_> = pleg.take_told().into_iter().map(|(kind, ..)| kind).collect();
+    assert_eq!(kinds, [Started, Died, Removed]);
+
+    announce(&mut pleg, [announcement("A", "brief", WasStarted), announcement("A", "brief", Deleted)]);
+    assert!(pleg.looking_at().is_empty(), "it has been told, and late words wake nothing");
+}
+
+/// Of a pod that nobody ever saw, only the list of all can say that it is gone.
+#[test]
+fn a_whole_pod_that_came_and_went_is_told() {
+    let mut pleg = listening();
+    let of_sandbox = |step| Announcement {
+        subject: Some(Subject::Sandbox { id: "s".into(), attempt: 0 }),
+        ..announcement("B", "s", step)
+    };
+    announce(&mut pleg, [of_sandbox(WasStarted), of_sandbox(Deleted)]);
+    pleg.answer_look("B", None);
+    pleg.pass(Duration::from_millis(100));
+    pleg.tick();
+    pleg.answer_list(vec![pod("A", &[("c1", Running)])]);
+    assert_eq!(pleg.take_told(), [told(Started, "B", "s"), told(Died, "B", "s"), told(Removed, "B", "s")]);
+    assert_eq!(pleg.core.pod_count(), 1);
+}
+
+/// Runtimes keep old announcements for whoever comes first.
+#[test]
+fn what_was_announced_before_anybody_listened_wakes_no_dead() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    pleg.step(Input::StreamOpened);
+    announce(&mut pleg, [announcement("A", "old", WasStarted), announcement("A", "old", Deleted)]);
+    pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    assert_eq!(pleg.take_told(), []);
+
+    // Late ones are recognised by their time.
+    let old = rubelet_model::UnixNanos(1);
+    let old = |step| Announcement { announced_at: Some(old), ..announcement("A", "older", step) };
+    announce(&mut pleg, [old(WasStarted), old(Deleted)]);
+    pleg.answer_look("A", Some(pod("A", &[("c1", Running)])));
+    assert_eq!(pleg.take_told(), []);
+}
+
+/// Nobody who sets the clock of a node back keeps short lives from being told.
+#[test]
+fn the_time_of_day_counts_only_when_a_stream_was_just_opened() {
+    let mut pleg = listening();
+    pleg.pass(Duration::from_secs(60));
+    let early = rubelet_model::UnixNanos(1);
+    let brief = |step| Announcement { announced_at: Some(early), ..announcement("A", "brief", step) };
+    announce(&mut pleg, [brief(WasStarted), brief(Deleted)]);
+    pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    assert_eq!(pleg.core.stream_facts().short_lives, 1);
+}
