@@ -14,6 +14,7 @@ pub mod leavings;
 pub mod manifest;
 pub mod merge;
 pub mod metrics;
+mod off_thread;
 pub mod pod;
 mod pod_file;
 mod probe;

@@ -59,8 +59,8 @@ enum RecallError {
 }
 
 /// What was last said of a pod, if it was kept. Blocks on the disk.
-pub(crate) fn recall(data: &DataDirectory, uid: &PodUid) -> Option<ApiStatus> {
-    let path = data.pod(uid.as_str()).ok()?.status();
+pub(crate) fn recall(folder: &PodDirectory, uid: &PodUid) -> Option<ApiStatus> {
+    let path = folder.status();
     match read(&path, uid) {
         Ok(status) => status,
         Err(error) => {
@@ -156,21 +156,24 @@ mod tests {
         write(&data.pod(uid).unwrap(), uid, &status(phase), &containers, true).unwrap();
     }
 
+    fn recalled(data: &DataDirectory, uid: &str) -> Option<ApiStatus> {
+        recall(&data.pod(uid).unwrap(), &uid.into())
+    }
+
     #[test]
     fn what_was_kept_comes_back_and_without_a_folder_nothing_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let data = DataDirectory::new(folder.path());
         keep(&data, "1", "Failed");
-        assert_eq!(recall(&data, &"1".into()), None);
+        assert_eq!(recalled(&data, "1"), None);
         assert!(!folder.path().join("pods").exists());
         data.pod("1").unwrap().create().unwrap();
         keep(&data, "1", "Running");
         keep(&data, "1", "Failed");
-        assert_eq!(recall(&data, &"1".into()), Some(status("Failed")));
+        assert_eq!(recalled(&data, "1"), Some(status("Failed")));
         assert_eq!(kept_containers(&data, "1"), ["web", "log"]);
         assert_eq!(kept_containers(&data, "2"), Vec::<String>::new());
-        assert_eq!(recall(&data, &"2".into()), None);
-        assert_eq!(recall(&data, &"../1".into()), None);
+        assert_eq!(recalled(&data, "2"), None);
     }
 
     #[test]
@@ -190,10 +193,10 @@ mod tests {
         ];
         for text in texts {
             fs::write(pod.status(), &text).unwrap();
-            assert_eq!(recall(&data, &"1".into()), None, "{}", &text[..text.len().min(80)]);
+            assert_eq!(recalled(&data, "1"), None, "{}", &text[..text.len().min(80)]);
         }
         fs::remove_file(pod.status()).unwrap();
         fs::create_dir(pod.status()).unwrap();
-        assert_eq!(recall(&data, &"1".into()), None, "a folder");
+        assert_eq!(recalled(&data, "1"), None, "a folder");
     }
 }

@@ -75,6 +75,8 @@ pub(crate) struct Actor<R> {
     refresh_volumes: bool,
     /// Whether the volumes and the control group of a pod that has ended were given back.
     is_released: bool,
+    /// How long to wait at first, in place of an actor that was lost.
+    after_loss: Option<Duration>,
 }
 
 /// What an actor is made from.
@@ -87,6 +89,8 @@ pub(crate) struct Parts<R> {
     pub(crate) objects: Arc<Objects>,
     /// Whose pod of the same name it has to wait for.
     pub(crate) behind: Option<SourceId>,
+    /// How long to wait, if it comes in place of one that was lost.
+    pub(crate) after_loss: Option<Duration>,
 }
 
 enum Next {
@@ -100,7 +104,7 @@ enum Next {
 
 impl<R: Runtime + ImageStore> Actor<R> {
     pub(crate) fn new(parts: Parts<R>) -> Self {
-        let Parts { tools, pleg, board, mailbox, pod, objects, behind } = parts;
+        let Parts { tools, pleg, board, mailbox, pod, objects, behind, after_loss } = parts;
         let journal = Journal::new(tools.clock.clone());
         if let Some(source) = behind {
             let message =
@@ -134,14 +138,16 @@ impl<R: Runtime + ImageStore> Actor<R> {
             is_counted: false,
             refresh_volumes: true,
             is_released: false,
+            after_loss,
         }
     }
 
     /// Runs until nothing is left of the pod, or the PLEG ends.
     pub(crate) async fn run(mut self) {
-        // A UID that cannot be a folder was refused with its manifest.
-        if let Ok(directory) = self.tools.settings.data.pod(self.uid.as_str()) {
-            self.probes.remember(directory.probes()).await;
+        if let Some(pause) = self.after_loss {
+            tokio::time::sleep(pause).await;
+            // What was done last may not show yet.
+            self.has_acted();
         }
         self.recall().await;
         loop {
@@ -226,7 +232,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let plan = plan(inputs);
         let lacks_sandbox = matches!(plan, Plan::Recreate { .. });
         self.lacks_sandbox = lacks_sandbox;
-        if !lacks_sandbox && !std::mem::replace(&mut self.is_counted, true) {
+        if !std::mem::replace(&mut self.is_counted, true) && !lacks_sandbox {
             self.count_in_class(pod).await;
         }
         let now = self.tools.clock.stamp();
@@ -265,12 +271,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
 
     /// A pod that was there before this agent has its group already, but its class must weigh it, too.
     async fn count_in_class(&self, pod: &Arc<Pod>) {
-        if self.tools.groups.is_none() {
-            return;
-        }
-        let (tools, counted) = (self.tools.clone(), pod.clone());
-        let count = move || tools.groups.as_ref().map_or(Ok(()), |groups| groups.count(&counted));
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(count).await {
+        let counted = pod.clone();
+        if let Err(error) = self.tools.with_groups(move |groups| groups.count(&counted)).await {
             tracing::warn!(pod = %spec::pod_ref(pod), %error, "the weight of a class of pods cannot be set");
         }
     }
@@ -286,7 +288,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         refresh: bool,
     ) -> Option<Outcome> {
         let (mailbox, tools, objects) = (self.mailbox.clone(), self.tools.clone(), self.objects.clone());
-        let (journal, unbroken) = (self.journal.clone(), self.unbroken.clone());
+        let (journal, unbroken, pleg) = (self.journal.clone(), self.unbroken.clone(), self.pleg.clone());
         // What is told meanwhile is told by what stood in the way before.
         let mut memory = self.memory.clone();
         let outcome = {
@@ -298,6 +300,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 memory: &mut memory,
                 journal: &journal,
                 unbroken: &unbroken,
+                pleg: &pleg,
             };
             let mut acting = std::pin::pin!(async {
                 let mut outcome = work.carry_out(plan).await;
@@ -399,11 +402,16 @@ impl<R: Runtime + ImageStore> Actor<R> {
             memory: &mut self.memory,
             journal: &self.journal,
             unbroken: &self.unbroken,
+            pleg: &self.pleg,
         };
         let forgotten = work.forget().await;
         self.has_acted();
         match forgotten {
-            Ok(()) => Next::Gone,
+            Ok(()) => {
+                // Whoever runs under this UID next must not find what is no more. An error is as good: it is no status.
+                let _ = self.cache.newer_than(&self.uid, self.acted).await;
+                Next::Gone
+            }
             Err(error) => {
                 tracing::warn!(pod = %spec::pod_ref(pod), %error, "what is left of a pod could not be removed, trying again");
                 Next::Idle(Some(self.tools.clock.stamp().plus(KILL_RETRY)))

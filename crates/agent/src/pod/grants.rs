@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
-use rubelet_model::ContainerStatus;
+use rubelet_model::{ContainerStatus, PodRef};
 use serde::{Deserialize, Serialize};
 
 use super::config::PodAmounts;
@@ -81,8 +81,15 @@ impl Grants {
         pod_file::read_or_default(path, "what a pod was given")
     }
 
-    /// Writes them, if the pod's folder is there.
-    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+    /// Writes them, if the pod's folder is there. Without it, an agent that comes back takes what the manifest says for
+    /// given.
+    pub(crate) fn note(&self, path: &Path, pod: &PodRef) {
+        if let Err(error) = self.write(path) {
+            tracing::warn!(%pod, %error, "cannot note what a pod was given");
+        }
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
         pod_file::write(path, self, Outlives::Agent)
     }
 }

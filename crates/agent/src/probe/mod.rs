@@ -27,4 +27,5 @@ pub(crate) use gate::Gate;
 pub use gate::ProbeLimits;
 pub(crate) use metrics::ProbeMetrics;
 pub(crate) use pod_probes::{PodProbes, Prober};
+pub(crate) use record::Record;
 pub(crate) use verdicts::{OfContainer, Verdicts};

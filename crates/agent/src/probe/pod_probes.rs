@@ -20,6 +20,7 @@ use super::pace::{Pace, age};
 use super::record::Record;
 use super::verdicts::Verdicts;
 use super::worker::Worker;
+use crate::off_thread::off_thread;
 use crate::pod::{Journal, containers, init_containers, is_sidecar};
 use crate::runtime::Runtime;
 
@@ -82,10 +83,8 @@ impl<R: Runtime> PodProbes<R> {
     }
 
     /// Goes on from what an agent before this one had found out, and writes down here what this one finds out.
-    pub(crate) async fn remember(&mut self, path: PathBuf) {
-        let reading = path.clone();
-        let read = tokio::task::spawn_blocking(move || Record::read(&reading)).await;
-        self.record = read.unwrap_or_default();
+    pub(crate) fn go_on_from(&mut self, record: Record, path: PathBuf) {
+        self.record = record;
         self.path = Some(path);
     }
 
@@ -194,14 +193,10 @@ impl<R: Runtime> PodProbes<R> {
             return;
         }
         let writing = record.clone();
-        let written = tokio::task::spawn_blocking(move || writing.write(&path)).await;
-        match written {
-            Ok(Ok(())) => self.record = record,
-            Ok(Err(error)) => {
-                tracing::warn!(pod = %self.pod, %error, "what probes found out cannot be written down");
-            }
+        match off_thread(move || writing.write(&path)).await {
+            Ok(()) => self.record = record,
             Err(error) => {
-                tracing::error!(pod = %self.pod, %error, "writing down what probes found out failed");
+                tracing::warn!(pod = %self.pod, %error, "what probes found out cannot be written down");
             }
         }
     }

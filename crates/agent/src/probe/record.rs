@@ -37,7 +37,7 @@ impl Known {
 
 /// What is known of the instances of a pod's containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(crate) struct Record {
     containers: BTreeMap<String, Known>,
 }
 
@@ -58,7 +58,7 @@ impl Record {
     }
 
     /// Reads it. One that is not there, or was damaged, is one of which nothing is known.
-    pub(super) fn read(path: &Path) -> Self {
+    pub(crate) fn read(path: &Path) -> Self {
         pod_file::read_or_default(path, "what probes had found out")
     }
 

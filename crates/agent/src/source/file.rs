@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use super::files::{CannotList, Files};
 use super::hints::{Hints, Watch};
 use super::last_good::LastGood;
-use super::off_thread::off_thread;
 use super::{POLL_PERIOD, SetSender, Source, SourceId, SourceKind};
 use crate::manifest::Problem;
+use crate::off_thread::off_thread;
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 

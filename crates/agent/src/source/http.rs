@@ -15,9 +15,9 @@ use thiserror::Error;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::last_good::LastGood;
-use super::off_thread::off_thread;
 use super::{POLL_PERIOD, SetSender, Source, SourceId, SourceKind, SourceSet};
 use crate::manifest::{Issue, LARGEST_MANIFEST, Manifest, Origin, Problem, load};
+use crate::off_thread::off_thread;
 
 /// How long one question may take, with its answer.
 const TIMEOUT: Duration = Duration::from_secs(10);

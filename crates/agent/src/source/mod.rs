@@ -15,7 +15,6 @@ mod http;
 mod inbox;
 mod last_good;
 mod look;
-mod off_thread;
 
 use std::fmt;
 use std::future::Future;

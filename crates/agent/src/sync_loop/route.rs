@@ -28,7 +28,8 @@ pub(super) enum Command {
     Spawn {
         pod: Arc<Pod>,
         objects: Arc<Objects>,
-        after: Duration,
+        /// How long to wait, if one was lost.
+        after_loss: Option<Duration>,
         refusal: Option<Refusal>,
         behind: Option<SourceId>,
     },
@@ -209,7 +210,7 @@ impl Routes {
             number: self.arrivals,
         };
         self.records.insert(uid.clone(), record);
-        commands.push(Command::Spawn { pod, objects, after: Duration::ZERO, refusal, behind });
+        commands.push(Command::Spawn { pod, objects, after_loss: None, refusal, behind });
         if is_growing {
             self.wish(&uid, commands);
         }
@@ -329,7 +330,7 @@ impl Routes {
         commands.push(Command::Spawn {
             pod: record.pod.clone(),
             objects: objects.unwrap_or_default(),
-            after: RESPAWN_AFTER,
+            after_loss: Some(RESPAWN_AFTER),
             refusal: record.refusal.clone(),
             behind: None,
         });

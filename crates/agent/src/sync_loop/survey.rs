@@ -12,6 +12,13 @@ use super::route::Given;
 use crate::pod::Grants;
 use crate::volumes::DataDirectory;
 
+/// What a survey has found.
+pub(super) struct Found {
+    pub(super) pods: Vec<PodRef>,
+    /// The first one, before anything is decided: what was given by an agent before this one still counts.
+    pub(super) given: Option<BTreeMap<PodUid, Given>>,
+}
+
 /// The pods that have a folder, by name. Blocks on the disk.
 ///
 /// The name is what keeps a newer version of a pod from starting before an older one has ended. It must not depend on a

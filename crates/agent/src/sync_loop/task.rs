@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::Subscription;
-use rubelet_model::{PodRef, PodUid};
+use rubelet_model::PodUid;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::pulse::Pulse;
 use super::route::{Command, Outlook, Routes};
-use super::survey::{given, survey};
+use super::survey::{Found, given, survey};
 use crate::board::{Board, Keeper, Stage};
 use crate::cgroup::PodGroups;
 use crate::image::Puller;
@@ -173,7 +173,7 @@ pub struct Agent<R> {
     mailboxes: HashMap<PodUid, Arc<Mailbox>>,
     actors: JoinSet<()>,
     actor_ids: HashMap<Id, PodUid>,
-    surveys: JoinSet<io::Result<Vec<PodRef>>>,
+    surveys: JoinSet<io::Result<Found>>,
     was_surveyed: bool,
     /// Why the last survey failed.
     survey_problem: Option<io::ErrorKind>,
@@ -205,7 +205,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
             puller: Puller::new(runtime.clone(), settings.parallel_pulls, settings.pull_rate, clock.clone()),
             runtime,
             volumes: Volumes::new(settings.data.clone()),
-            groups,
+            groups: groups.map(Arc::new),
             settings: Arc::new(settings),
             clock,
             metrics,
@@ -251,9 +251,6 @@ impl<R: Runtime + ImageStore> Agent<R> {
             },
             LAST_WRITES,
         ));
-        let data = self.tools.settings.data.clone();
-        // Once, before anything is decided: what was given then still counts.
-        self.routes.were_given(tokio::task::spawn_blocking(move || given(&data)).await.unwrap_or_default());
         let mut events = self.pleg.subscribe();
         let mut relists = self.pleg.relists();
         let mut housekeeping = housekeeping();
@@ -334,20 +331,24 @@ impl<R: Runtime + ImageStore> Agent<R> {
             return;
         }
         let (settings, cache) = (self.tools.settings.clone(), self.pleg.cache());
+        let is_first = !self.was_surveyed;
         self.surveys.spawn_blocking(move || {
-            let pods = settings.data.pods();
             let told = |uid: &PodUid| cache.get(uid).ok().map(|status| status.pod.clone());
-            survey(&pods, &settings.logs, told)
+            let pods = survey(&settings.data.pods(), &settings.logs, told)?;
+            Ok(Found { pods, given: is_first.then(|| given(&settings.data)) })
         });
     }
 
     /// What a survey has found. One that failed has found nothing out, not even that there is nothing.
-    fn surveyed(&mut self, found: Result<io::Result<Vec<PodRef>>, JoinError>) {
+    fn surveyed(&mut self, found: Result<io::Result<Found>, JoinError>) {
         match found {
-            Ok(Ok(found)) => {
+            Ok(Ok(Found { pods, given })) => {
                 self.was_surveyed = true;
                 self.survey_problem = None;
-                let commands = self.routes.survey(found);
+                if let Some(given) = given {
+                    self.routes.were_given(given);
+                }
+                let commands = self.routes.survey(pods);
                 let orphans = commands.iter().filter(|command| matches!(command, Command::Spawn { .. }));
                 orphans.for_each(|_| self.tools.metrics.orphan());
                 self.carry_out(commands);
@@ -405,7 +406,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
     fn carry_out(&mut self, commands: Vec<Command>) {
         for command in commands {
             match command {
-                Command::Spawn { pod, objects, after, refusal, behind } => {
+                Command::Spawn { pod, objects, after_loss, refusal, behind } => {
                     let mailbox = Arc::new(Mailbox::default());
                     if let Some(refusal) = refusal {
                         // Before the actor lives, so that nobody ever sees the pod wait.
@@ -421,11 +422,9 @@ impl<R: Runtime + ImageStore> Agent<R> {
                         pod,
                         objects,
                         behind,
+                        after_loss,
                     });
-                    let task = self.actors.spawn(async move {
-                        tokio::time::sleep(after).await;
-                        actor.run().await;
-                    });
+                    let task = self.actors.spawn(actor.run());
                     self.actor_ids.insert(task.id(), uid.clone());
                     self.mailboxes.insert(uid, mailbox);
                 }

@@ -130,10 +130,8 @@ impl PodDirectory {
     /// # Errors
     /// If the disk says no.
     pub fn create(&self) -> Result<(), VolumeError> {
-        for path in [self.root.clone(), self.volumes(), self.plugins(), self.root.join("containers")] {
-            create_directory(&path, 0o750)?;
-        }
-        Ok(())
+        create_directory(&self.root, 0o750)?;
+        create_directory(&self.root.join("containers"), 0o750).map(drop)
     }
 }
 

@@ -18,9 +18,13 @@ pub(crate) async fn both_ways(history: History) {
     assert_eq!(following, listing, "{context}: the two end alike");
 }
 
-/// Half of them wait a little before they look at what started.
+/// Some wait before they look at what started, a little or longer.
 pub(crate) fn patience(seed: u64) -> Duration {
-    Duration::from_millis(20 * (seed % 2))
+    Duration::from_millis(match seed % 3 {
+        0 => 0,
+        1 => 20,
+        _ => 1_000,
+    })
 }
 
 /// Returns what the cache holds in the end, after it has been held against the truth.

@@ -111,7 +111,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
 fn leavings<R>(tools: &Tools<R>) -> Leavings<'_> {
     let Tools { groups, settings, volumes, .. } = tools;
-    Leavings { groups: groups.as_ref(), logs: &settings.logs, volumes }
+    Leavings { groups: groups.as_deref(), logs: &settings.logs, volumes }
 }
 
 /// Gives back what a pod used of which nothing runs any more. What tells of the pod stays.

@@ -4,6 +4,7 @@
 //! was read after this: an action that failed, or was cut short, may still have happened.
 
 mod cleanup;
+mod furnish;
 mod hooks;
 mod image;
 mod kill;
@@ -23,24 +24,23 @@ use rubelet_cri::v1;
 use rubelet_model::{PodStatus, SandboxId};
 
 use super::config::{
-    HostName, NameTooLong, SandboxParts, asks_for_selinux, dns_of_pod, log_directory, pod_amounts, qos_class,
-    sandbox_config,
+    HostName, NameTooLong, SandboxParts, asks_for_selinux, dns_of_pod, pod_amounts, qos_class, sandbox_config,
 };
 use super::grace::KillReason;
 use super::grants::PodGrant;
 use super::journal::Journal;
 use super::plan::{Place, Plan, Replacement, Start};
 use super::spec;
-use crate::cgroup::{PodGroups, limits_itself};
-use crate::downward::PodFacts;
+use crate::cgroup::{GroupError, PodGroups};
 use crate::image::Puller;
 use crate::manifest::Objects;
 use crate::metrics::Metrics;
+use crate::off_thread::off_thread;
 use crate::probe::Prober;
 use crate::reach::PodHttp;
 use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
 use crate::settings::Settings;
-use crate::volumes::{Prepared, VolumeError, Volumes};
+use crate::volumes::{Prepared, Volumes};
 
 pub(crate) use cleanup::{Remains, release};
 pub(crate) use kill::{Killer, may_run};
@@ -54,12 +54,23 @@ pub(crate) struct Tools<R> {
     pub(crate) puller: Puller<R>,
     pub(crate) volumes: Volumes,
     /// Nothing where pods are where the runtime puts them.
-    pub(crate) groups: Option<PodGroups>,
+    pub(crate) groups: Option<Arc<PodGroups>>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
     pub(crate) http: PodHttp,
     pub(crate) prober: Arc<Prober<R>>,
+}
+
+impl<R> Tools<R> {
+    /// Does something to the control groups of pods, where they have any, off the async threads.
+    pub(crate) async fn with_groups(
+        &self,
+        work: impl FnOnce(&PodGroups) -> Result<(), GroupError> + Send + 'static,
+    ) -> Result<(), GroupError> {
+        let Some(groups) = self.groups.clone() else { return Ok(()) };
+        off_thread(move || work(&groups)).await
+    }
 }
 
 /// How acting went.
@@ -95,6 +106,8 @@ pub(crate) struct Work<'a, R> {
     pub(crate) memory: &'a mut Memory,
     pub(crate) journal: &'a Journal,
     pub(crate) unbroken: &'a Unbroken,
+    /// Looks at the pod before all is done, where there is something to see.
+    pub(crate) pleg: &'a pleg::Handle,
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
@@ -153,14 +166,14 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             outcome.hold(wait.until);
             return;
         }
-        if self.waits_for_network(outcome).await || !self.has_group(outcome).await {
+        if self.waits_for_network(outcome).await {
             return;
         }
+        let Some(prepared) = self.furnish(outcome).await else { return };
         self.memory.grants.pod = Some(PodGrant {
             class: qos_class(self.pod).as_str().to_owned(),
             amounts: pod_amounts(self.pod, &self.tools.settings.machine),
         });
-        let Some(prepared) = self.volumes(outcome).await else { return };
         let config = match self.sandbox_config(replacement.attempt) {
             Ok(config) => config,
             Err(error) => return self.cannot_be_named(&error, outcome),
@@ -224,9 +237,12 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     /// Starts containers one after the other. An init container that cannot start holds up those after it.
     async fn start_all(&mut self, home: &Home, starts: &[Start], outcome: &mut Outcome) {
-        for start in starts {
+        for (index, start) in starts.iter().enumerate() {
             let Some(container) = start.place.of(self.pod).cloned() else { continue };
             let began = self.start(home, &container, start, outcome).await;
+            if began && index + 1 < starts.len() {
+                self.pleg.nudge(&spec::uid(self.pod));
+            }
             let holds_up = matches!(start.place, Place::Init(_)) && !spec::is_sidecar(&container);
             if !began && holds_up {
                 return;
@@ -304,71 +320,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         Killer { tools: self.tools, pod: self.pod, journal: self.journal, ips: &self.status.ips }
     }
 
-    /// Makes the control group of the pod, where it is to have one; whether the pod can go on.
-    async fn has_group(&mut self, outcome: &mut Outcome) -> bool {
-        let made = match &self.tools.groups {
-            None if limits_itself(self.pod) => Err(NO_GROUPS.to_owned()),
-            None => Ok(()),
-            Some(_) => {
-                let (tools, pod) = (self.tools.clone(), self.pod.clone());
-                let made = tokio::task::spawn_blocking(move || match &tools.groups {
-                    Some(groups) => {
-                        groups.ensure(&pod, &tools.settings.machine).map_err(|error| error.to_string())
-                    }
-                    None => Ok(()),
-                });
-                made.await.unwrap_or_else(|lost| Err(lost.to_string()))
-            }
-        };
-        let Err(error) = made else { return true };
-        let message = format!("unable to ensure pod container exists: {error}");
-        self.journal.warning(None, "FailedCreatePodContainer", message);
-        outcome.hold(self.now().plus(self.tools.settings.retry));
-        false
-    }
-
-    /// The volumes of the pod, ready to be mounted; `None` if it must wait for them.
-    async fn volumes(&mut self, outcome: &mut Outcome) -> Option<Prepared> {
-        let prepared = self.prepare_volumes().await;
-        match prepared {
-            Some(_) => outcome.volumes_are_ready = true,
-            None => outcome.hold(self.now().plus(self.tools.settings.retry)),
-        }
-        prepared
-    }
-
-    /// Writes anew what has changed in the volumes of a pod that runs. If that fails, the pod goes on with what it has.
-    pub(crate) async fn refresh_volumes(&mut self, outcome: &mut Outcome) {
-        match self.prepare_volumes().await {
-            Some(_) => outcome.volumes_are_ready = true,
-            None => outcome.retry(self.now().plus(self.tools.settings.retry)),
-        }
-    }
-
-    async fn prepare_volumes(&self) -> Option<Prepared> {
-        let (tools, pod, objects) = (self.tools.clone(), self.pod.clone(), self.objects.clone());
-        let ips = self.status.ips.clone();
-        let logs = log_directory(&self.tools.settings.logs, self.pod);
-        let prepared = tokio::task::spawn_blocking(move || {
-            std::fs::create_dir_all(&logs).map_err(VolumeError::io("create", &logs))?;
-            let facts = PodFacts { pod: &pod, objects: &objects, node: &tools.settings.node, pod_ips: &ips };
-            let now = jiff::Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0));
-            tools.volumes.prepare(&facts, now.unwrap_or_default())
-        })
-        .await;
-        match prepared {
-            Ok(Ok(prepared)) => Some(prepared),
-            Ok(Err(error)) => {
-                self.journal.warning(None, "FailedMount", error.to_string());
-                None
-            }
-            Err(panicked) => {
-                tracing::error!(pod = %spec::pod_ref(self.pod), %panicked, "preparing volumes failed");
-                None
-            }
-        }
-    }
-
     fn now(&self) -> Stamp {
         self.tools.clock.stamp()
     }
@@ -379,9 +330,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         outcome.hold(self.now().plus(retry_after(error, self.tools.settings.retry)));
     }
 }
-
-/// Why a pod that limits itself does not run where pods have no control groups.
-const NO_GROUPS: &str = "pods have no control groups of their own here, so nothing would hold the pod to spec.resources.limits: set the limits of its containers";
 
 /// The runtime's own choice of how to run a pod.
 const DEFAULT_HANDLER: &str = "";

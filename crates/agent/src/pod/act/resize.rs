@@ -9,6 +9,8 @@ use k8s_openapi::api::core::v1::Container;
 use rubelet_model::ContainerId;
 
 use super::{Outcome, Work};
+use crate::cgroup::PodGroups;
+use crate::off_thread::off_thread;
 use crate::pod::config::{PodAmounts, pod_amounts, qos_class, resized};
 use crate::pod::grants::PodGrant;
 use crate::pod::plan::Resize;
@@ -126,28 +128,21 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     /// Sets what the pod as a whole may use.
     async fn set_group(&mut self, amounts: PodAmounts) -> Result<(), String> {
-        if self.tools.groups.is_some() {
-            let (tools, pod, amounts) = (self.tools.clone(), self.pod.clone(), amounts.clone());
-            let set = tokio::task::spawn_blocking(move || match &tools.groups {
-                Some(groups) => groups.set(&pod, &amounts, &tools.settings.machine),
-                None => Ok(()),
-            });
-            set.await.map_err(|lost| lost.to_string())?.map_err(|error| error.to_string())?;
-        }
+        let (settings, pod, gets) = (self.tools.settings.clone(), self.pod.clone(), amounts.clone());
+        let set = move |groups: &PodGroups| groups.set(&pod, &gets, &settings.machine);
+        self.tools.with_groups(set).await.map_err(|error| error.to_string())?;
         self.memory.grants.pod = Some(PodGrant { class: qos_class(self.pod).as_str().to_owned(), amounts });
         self.save_grants().await;
         Ok(())
     }
 
-    /// Notes on disk what the pod was given. Without it, an agent that comes back takes what the manifest says for given.
-    pub(super) async fn save_grants(&self) {
+    /// Notes on disk what the pod was given.
+    async fn save_grants(&self) {
         // A UID that cannot be a folder was refused with its manifest.
         let Ok(directory) = self.tools.settings.data.pod(spec::uid(self.pod).as_str()) else { return };
         let grants = self.memory.grants.clone();
-        let written = tokio::task::spawn_blocking(move || grants.write(&directory.resources())).await;
-        if let Ok(Err(error)) = written {
-            tracing::warn!(pod = %spec::pod_ref(self.pod), %error, "cannot note what a pod was given");
-        }
+        let pod = spec::pod_ref(self.pod);
+        off_thread(move || grants.note(&directory.resources(), &pod)).await;
     }
 }
 

@@ -1,7 +1,6 @@
 //! Starts one container.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
@@ -9,21 +8,15 @@ use pleg::{GoDuration, Stamp};
 use rubelet_cri::v1;
 use rubelet_model::{ContainerId, ContainerState};
 
+use super::furnish::Furnished;
 use super::memory::fingerprint;
 use super::{Home, Outcome, Work, retry_after};
-use crate::downward::PodFacts;
-use crate::environment::Environment;
 use crate::pod::backoff::Wait;
-use crate::pod::config::{ConfigError, ContainerParts, container_config, hosts_file, log_directory};
-use crate::pod::files;
 use crate::pod::plan::Start;
 use crate::pod::spec::{self, Described};
 use crate::pod::stop_signal;
 use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
 use crate::status::Trouble;
-use crate::volumes::{Mount, Propagation, RecursiveReadOnly};
-
-const HOSTS: &str = "/etc/hosts";
 
 /// Why a container did not start.
 #[derive(Debug)]
@@ -85,27 +78,13 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Some(id) => id.clone(),
             None => {
                 let image = self.image(container, &home.config).await?;
-                let restart_count = self.restart_count(container).await;
-                let (environment, mounts) = self
-                    .surroundings(home, container, restart_count)
+                let furnished = self
+                    .furnish_container(home, container, image)
                     .await
                     .map_err(|error| self.later("CreateContainerConfigError", &error.to_string()))?;
-                let config = container_config(&ContainerParts {
-                    pod: self.pod,
-                    container,
-                    restart_count,
-                    image: &image,
-                    environment: &environment,
-                    mounts: &mounts,
-                    machine: &self.tools.settings.machine,
-                    security: &self.tools.settings.security,
-                    runtime: self.tools.settings.admission.runtime,
-                })
-                .map_err(|error| self.later("CreateContainerConfigError", &error.to_string()))?;
+                let Furnished { config, grants } = furnished;
                 self.note_restart(container);
-                // Before it is made: one that was made and not noted would never be resized.
-                self.memory.grants.give(name, restart_count, container.resources.as_ref());
-                self.save_grants().await;
+                self.memory.grants = grants;
                 outcome.acted = true;
                 let (runtime, sandbox, of_sandbox) =
                     (self.tools.runtime.clone(), home.sandbox.clone(), home.config.clone());
@@ -168,6 +147,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     ) -> Result<(), Failure> {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(hook) = hook else { return Ok(()) };
+        // It runs, and the hook may take long.
+        self.pleg.nudge(&spec::uid(self.pod));
         let hooked = self.tools.hooked(self.pod, self.journal, (id, container), ips);
         let Err(error) = hooked.run(hook).await else { return Ok(()) };
         self.journal.warning(Some(&container.name), "FailedPostStartHook", "PostStartHook failed");
@@ -176,55 +157,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             tracing::warn!(pod = %spec::pod_ref(self.pod), container = container.name, %error, "cannot end a container whose hook failed");
         }
         Err(Failure { is_told: true, ..self.later("PostStartHookError", &error.to_string()) })
-    }
-
-    /// The environment of a container and everything that is mounted into it.
-    async fn surroundings(
-        &self,
-        home: &Home,
-        container: &Container,
-        restart_count: u32,
-    ) -> Result<(Environment, Vec<Mount>), ConfigError> {
-        let (tools, pod, objects) = (self.tools.clone(), self.pod.clone(), self.objects.clone());
-        let (container, prepared, ips) = (container.clone(), home.prepared.clone(), home.ips.clone());
-        let task = tokio::task::spawn_blocking(move || {
-            let settings = &tools.settings;
-            let facts = PodFacts { pod: &pod, objects: &objects, node: &settings.node, pod_ips: &ips };
-            let environment = Environment::of(&container, &facts)?;
-            let uid = spec::uid(&pod);
-            let mut mounts = tools.volumes.mounts(uid.as_str(), &prepared, &container, &environment)?;
-            let folder = settings.data.pod(uid.as_str())?;
-            let brings_hosts = mounts.iter().any(|mount| mount.container_path == HOSTS);
-            if !brings_hosts
-                && let Some(text) = hosts_file(&pod, &ips, &settings.host_hosts, &settings.dns.cluster_domain)
-            {
-                let path = folder.etc_hosts();
-                files::write_hosts(&path, &text).map_err(failed_at(&path))?;
-                mounts.push(file_mount("etc-hosts", path, HOSTS));
-            }
-            if let Some(target) =
-                container.termination_message_path.as_deref().filter(|path| !path.is_empty())
-            {
-                let folder = folder.container(&container.name);
-                let path = files::make_last_words_file(&folder, restart_count).map_err(failed_at(&folder))?;
-                mounts.push(file_mount("termination-message", path, target));
-            }
-            Ok((environment, mounts))
-        });
-        task.await.unwrap_or_else(|panicked| {
-            let source = std::io::Error::other(panicked);
-            Err(ConfigError::Files { path: self.tools.settings.data.pods(), source })
-        })
-    }
-
-    async fn restart_count(&self, container: &Container) -> u32 {
-        if let Some(newest) = self.status.newest(&container.name) {
-            return newest.restart_count.max(newest.attempt) + 1;
-        }
-        let logs = log_directory(&self.tools.settings.logs, self.pod);
-        let name = container.name.clone();
-        let read = tokio::task::spawn_blocking(move || files::restart_count_by_logs(&logs, &name));
-        read.await.unwrap_or(0).max(self.memory.next_instance(&container.name))
     }
 
     /// The wait that a container is in since it last ended.
@@ -278,22 +210,5 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 impl From<super::image::NoImage> for Failure {
     fn from(none: super::image::NoImage) -> Self {
         Self { reason: none.reason, message: none.message, retry_at: none.retry_at, is_told: false }
-    }
-}
-
-fn failed_at(path: &std::path::Path) -> impl Fn(std::io::Error) -> ConfigError + use<> {
-    let path = path.to_owned();
-    move |source| ConfigError::Files { path: path.clone(), source }
-}
-
-fn file_mount(volume: &str, host_path: PathBuf, container_path: &str) -> Mount {
-    Mount {
-        volume: volume.to_owned(),
-        host_path,
-        container_path: container_path.to_owned(),
-        read_only: false,
-        recursive_read_only: RecursiveReadOnly::Disabled,
-        propagation: Propagation::Private,
-        selinux_relabel: true,
     }
 }

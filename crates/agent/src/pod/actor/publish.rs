@@ -4,30 +4,49 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 use pleg::Stamp;
-use rubelet_model::PodStatus;
+use rubelet_model::{PodStatus, PodUid};
 
 use super::Actor;
 use crate::board::{self, Draft, Stage};
 use crate::manifest::annotation;
+use crate::off_thread::off_thread;
 use crate::pod::grants::Grants;
 use crate::pod::lifecycle::Lifecycle;
 use crate::pod::spec;
+use crate::probe::Record as ProbeRecord;
 use crate::runtime::{ImageStore, Runtime};
 use crate::status::{self, Phase, Rejection, ResizePending};
+use crate::volumes::PodDirectory;
+
+/// What an agent before this one wrote down of a pod.
+struct WrittenDown {
+    said: Option<ApiStatus>,
+    grants: Grants,
+    probed: ProbeRecord,
+}
+
+impl WrittenDown {
+    fn read(folder: &PodDirectory, uid: &PodUid) -> Self {
+        Self {
+            said: board::recall(folder, uid),
+            grants: Grants::read(&folder.resources()),
+            probed: ProbeRecord::read(&folder.probes()),
+        }
+    }
+}
 
 impl<R: Runtime + ImageStore> Actor<R> {
     /// Finds out what was said of the pod before: by an actor that was lost, or by an agent before this one.
     pub(super) async fn recall(&mut self) {
         self.said = self.board.get(&self.uid).map(|view| view.status.clone());
-        if self.said.is_none() {
-            let (tools, uid) = (self.tools.clone(), self.uid.clone());
-            let read = tokio::task::spawn_blocking(move || board::recall(&tools.settings.data, &uid));
-            self.said = read.await.unwrap_or_default();
-        }
         // A UID that cannot be a folder was refused with its manifest.
-        if let Ok(directory) = self.tools.settings.data.pod(self.uid.as_str()) {
-            let read = tokio::task::spawn_blocking(move || Grants::read(&directory.resources()));
-            self.memory.grants = read.await.unwrap_or_default();
+        if let Ok(folder) = self.tools.settings.data.pod(self.uid.as_str()) {
+            let (uid, probes) = (self.uid.clone(), folder.probes());
+            let read = move || WrittenDown::read(&folder, &uid);
+            let WrittenDown { said, grants, probed } = off_thread(read).await;
+            self.said = self.said.take().or(said);
+            self.memory.grants = grants;
+            self.probes.go_on_from(probed, probes);
         }
         let Some(said) = &self.said else { return };
         self.memory.remember_restarts(said);

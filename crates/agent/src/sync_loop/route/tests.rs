@@ -38,7 +38,7 @@ fn told(commands: &[Command]) -> Vec<String> {
             Command::Spawn { pod, behind: Some(source), .. } => {
                 format!("spawn {} behind {source}", pod_ref(pod).uid)
             }
-            Command::Spawn { pod, after, .. } if after.is_zero() => format!("spawn {}", pod_ref(pod).uid),
+            Command::Spawn { pod, after_loss: None, .. } => format!("spawn {}", pod_ref(pod).uid),
             Command::Spawn { pod, .. } => format!("respawn {}", pod_ref(pod).uid),
             Command::Post { uid, mail } => {
                 let what = match mail {

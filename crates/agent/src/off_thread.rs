@@ -1,7 +1,7 @@
 //! Work that blocks on disks or takes long, off the async threads.
 
 /// Runs `work` where it may block. Its panic is the caller's.
-pub(super) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
