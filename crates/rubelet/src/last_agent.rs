@@ -49,8 +49,9 @@ impl LastAgent {
     pub(crate) fn write(&self, folder: &Path) -> Result<(), LastAgentError> {
         let path = folder.join(FILE);
         let new = path.with_extension("new");
-        let text = serde_json::to_vec_pretty(self).expect("it is plain data");
-        fs::write(&new, text)
+        serde_json::to_vec_pretty(self)
+            .map_err(io::Error::from)
+            .and_then(|text| fs::write(&new, text))
             .and_then(|()| fs::rename(&new, &path))
             .map_err(|source| LastAgentError::Unwritable { path, source })
     }
@@ -89,6 +90,8 @@ impl Groups {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     #[test]
@@ -107,6 +110,10 @@ mod tests {
         assert_eq!(read, kept);
         assert_eq!(read.groups.unwrap().settings(), settings);
         assert_eq!(kept.endpoint(folder.path()).unwrap().unwrap().path(), Path::new("/run/x.sock"));
+        let nameless = PathBuf::from(std::ffi::OsStr::from_bytes(b"/\xff"));
+        let unspeakable = LastAgent { pod_logs: nameless, ..kept.clone() };
+        let error = unspeakable.write(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("agent.json: path contains invalid UTF-8"), "{error}");
         let embedded = LastAgent { runtime_endpoint: None, ..kept.clone() };
         assert!(embedded.endpoint(folder.path()).unwrap().is_none());
         let nonsense = LastAgent { runtime_endpoint: Some("tcp://x".to_owned()), ..kept };

@@ -288,7 +288,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         refresh: bool,
     ) -> Option<Outcome> {
         let (mailbox, tools, objects) = (self.mailbox.clone(), self.tools.clone(), self.objects.clone());
-        let (journal, unbroken, pleg) = (self.journal.clone(), self.unbroken.clone(), self.pleg.clone());
+        let (journal, unbroken) = (self.journal.clone(), self.unbroken.clone());
         // What is told meanwhile is told by what stood in the way before.
         let mut memory = self.memory.clone();
         let outcome = {
@@ -300,7 +300,6 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 memory: &mut memory,
                 journal: &journal,
                 unbroken: &unbroken,
-                pleg: &pleg,
             };
             let mut acting = std::pin::pin!(async {
                 let mut outcome = work.carry_out(plan).await;
@@ -402,7 +401,6 @@ impl<R: Runtime + ImageStore> Actor<R> {
             memory: &mut self.memory,
             journal: &self.journal,
             unbroken: &self.unbroken,
-            pleg: &self.pleg,
         };
         let forgotten = work.forget().await;
         self.has_acted();

@@ -106,8 +106,6 @@ pub(crate) struct Work<'a, R> {
     pub(crate) memory: &'a mut Memory,
     pub(crate) journal: &'a Journal,
     pub(crate) unbroken: &'a Unbroken,
-    /// Looks at the pod before all is done, where there is something to see.
-    pub(crate) pleg: &'a pleg::Handle,
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
@@ -237,12 +235,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     /// Starts containers one after the other. An init container that cannot start holds up those after it.
     async fn start_all(&mut self, home: &Home, starts: &[Start], outcome: &mut Outcome) {
-        for (index, start) in starts.iter().enumerate() {
+        for start in starts {
             let Some(container) = start.place.of(self.pod).cloned() else { continue };
             let began = self.start(home, &container, start, outcome).await;
-            if began && index + 1 < starts.len() {
-                self.pleg.nudge(&spec::uid(self.pod));
-            }
             let holds_up = matches!(start.place, Place::Init(_)) && !spec::is_sidecar(&container);
             if !began && holds_up {
                 return;

@@ -147,8 +147,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     ) -> Result<(), Failure> {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(hook) = hook else { return Ok(()) };
-        // It runs, and the hook may take long.
-        self.pleg.nudge(&spec::uid(self.pod));
         let hooked = self.tools.hooked(self.pod, self.journal, (id, container), ips);
         let Err(error) = hooked.run(hook).await else { return Ok(()) };
         self.journal.warning(Some(&container.name), "FailedPostStartHook", "PostStartHook failed");
