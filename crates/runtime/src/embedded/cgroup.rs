@@ -159,6 +159,30 @@ impl Cgroups {
         }
     }
 
+    /// The folder of a group that a process can be born in, open; only v2 has such groups.
+    pub(crate) fn to_be_born_in(&self, group: &str) -> Option<fs::File> {
+        match self {
+            Self::V2(_) => fs::File::open(self.folders(group).first()?).ok(),
+            Self::V1(_) | Self::None => None,
+        }
+    }
+
+    /// Moves this process, which must have one thread, into a group that exists.
+    pub(crate) fn join(&self, group: &str) -> std::io::Result<()> {
+        let file = match self {
+            // A thread that moves itself keeps nobody waiting; whole processes, even of one thread, stop the machine.
+            Self::V1(_) => "tasks",
+            Self::V2(_) | Self::None => "cgroup.procs",
+        };
+        for folder in self.folders(group) {
+            match fs::write(folder.join(file), "0") {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
     /// Removes a group and the groups below it. True if nothing of it is left.
     pub(crate) fn remove(&self, group: &str) -> bool {
         // Every folder is tried, whatever becomes of the others.

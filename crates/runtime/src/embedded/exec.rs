@@ -1,18 +1,25 @@
 //! `ExecSync`: one command in a running container, to its end or its time limit.
+//!
+//! The container's shim runs it: it gets the words in a file of memory and two pipes for the output, and answers with a
+//! line. Hanging up ends the command.
 
-use std::os::fd::OwnedFd;
-use std::process::Stdio;
+use std::io::{IoSlice, Seek as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rubelet_cri::v1;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::pipe::Receiver;
 
 use super::error::{Error, Result};
-use super::registry::Container;
-use super::runtime::{Runtime, blocking};
-use super::shim::exec::{Request, Verdict};
-use super::{container, shim, spec, store};
+use super::runtime::Runtime;
+use super::shim::protocol::{Command, Outcome};
+use super::supervise::{self, Link};
 
 /// Of each stream, that much is kept; the rest is read and dropped, so that the command can go on.
 const MAX_OUTPUT: usize = 16 << 20;
@@ -28,103 +35,118 @@ impl Runtime {
         if request.cmd.is_empty() {
             return Err(Error::invalid("cmd", "is empty"));
         }
+        if let Some(bad) = request.cmd.iter().find(|word| word.contains('\0')) {
+            return Err(Error::invalid("cmd", format!("{bad:?} contains a NUL byte")));
+        }
         let found = self.registry.container(&request.container_id)?;
         let state = found.state();
         if !state.can_exec() {
             return Err(Error::State(format!("container {} is {}", found.id(), state.name())));
         }
-        let folder = self.layout.container(found.id());
-        let reading = folder.join(container::SPEC);
-        let init = blocking(move || {
-            let spec: Option<serde_json::Value> = store::read_json(&reading)?;
-            Ok(spec.map(|spec| spec["process"].clone()).unwrap_or_default())
-        })
-        .await?;
-        let ask = Request {
-            id: found.id().to_owned(),
-            process: spec::exec_process(&init, &request.cmd),
-            timeout: (request.timeout > 0).then_some(request.timeout),
-        };
-        let ask = serde_json::to_vec(&ask).map_err(|error| Error::io("encode a request", error))?;
+        let gone = || Error::State(format!("container {} does not run any more", found.id()));
 
         // Queued here rather than in the machine's process table.
         let _slot = self.execs.acquire().await.map_err(|error| Error::Internal(error.to_string()))?;
-        let (ours, theirs) =
-            std::os::unix::net::UnixStream::pair().map_err(|error| Error::io("make a socket", error))?;
-        ours.set_nonblocking(true).map_err(|error| Error::io("set up a socket", error))?;
-        let mut socket = UnixStream::from_std(ours).map_err(|error| Error::io("set up a socket", error))?;
-        let mut command = tokio::process::Command::new(&self.shim);
-        command.arg0("rubelet-exec").arg(shim::EXEC).current_dir(&folder).env_clear();
-        command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| Error::io("run a helper", error))?;
-        // The command holds its own copy, and its end must be visible here.
-        drop(command);
-        let (mut stdout, mut stderr) = (Output::of(child.stdout.take()), Output::of(child.stderr.take()));
+        let words = words(&request.cmd).map_err(|error| Error::io("write the command", error))?;
+        let (mut stdout, stdout_end) = Output::open()?;
+        let (mut stderr, stderr_end) = Output::open()?;
+        let link = supervise::connect(&self.layout.container(found.id()))?.ok_or_else(gone)?;
+        send(&link, &[words, stdout_end, stderr_end]).map_err(|_| gone())?;
+        let mut link = supervise::adopt(link)?;
 
-        let talk = async {
-            let _ = socket.write_all(&ask).await;
-            let _ = socket.shutdown().await;
-            let mut answer = Vec::new();
-            let _ = socket.read_to_end(&mut answer).await;
-            answer
-        };
-        tokio::pin!(talk);
-        let answer = loop {
+        let limit = u64::try_from(request.timeout).ok().filter(|seconds| *seconds > 0);
+        let mut deadline = limit.map(|seconds| Box::pin(tokio::time::sleep(Duration::from_secs(seconds))));
+        let mut is_late = false;
+        let mut line = Vec::new();
+        let outcome = loop {
             tokio::select! {
-                answer = &mut talk => break answer,
+                outcome = outcome(&mut link, &mut line) => break outcome,
                 () = stdout.fill() => {}
                 () = stderr.fill() => {}
+                () = async { match &mut deadline { Some(sleep) => sleep.await, None => std::future::pending().await } } => {
+                    // That nothing more will be said ends the command. How it ended is told still, so it is gone then.
+                    (is_late, deadline) = (true, None);
+                    let _ = link.get_mut().shutdown().await;
+                }
             }
         };
+        if is_late {
+            return Err(Error::Timeout {
+                what: format!("command {:?}", request.cmd),
+                seconds: request.timeout,
+            });
+        }
         // The command is done. What is in the pipes belongs to it; whoever else still holds them is not waited for.
         stdout.drain();
         stderr.drain();
-        let _ = child.wait().await;
-        self.sweep_after(&found).await;
-        match serde_json::from_slice(&answer) {
-            Ok(Verdict::Exited(exit_code)) => {
+        match outcome.ok_or_else(gone)? {
+            Outcome::Exited(exit_code) => {
                 let room = MAX_ANSWER.saturating_sub(stdout.bytes.len().min(MAX_ANSWER));
                 stdout.bytes.truncate(MAX_ANSWER);
                 stderr.bytes.truncate(room);
                 Ok(v1::ExecSyncResponse { stdout: stdout.bytes, stderr: stderr.bytes, exit_code })
             }
-            Ok(Verdict::TimedOut) => {
-                Err(Error::Timeout { what: format!("command {:?}", request.cmd), seconds: request.timeout })
-            }
-            Ok(Verdict::Failed(message)) => Err(Error::State(format!(
+            Outcome::Failed(message) => Err(Error::State(format!(
                 "failed to run {:?} in container {}: {message}",
                 request.cmd,
                 found.id()
             ))),
-            Err(_) => Err(Error::Internal("the helper that runs commands ended without a word".to_owned())),
         }
     }
 }
 
-impl Runtime {
-    /// A command that comes while its container goes makes the container's control group anew.
-    async fn sweep_after(self: &Arc<Self>, container: &Arc<Container>) {
-        if container.state().can_exec() {
-            return;
-        }
-        self.end_group(&container.record.cgroup).await;
-        if self.registry.sandbox(&container.record.sandbox).is_err()
-            && let Some((parent, _)) = container.record.cgroup.rsplit_once('/')
-        {
-            self.facts.cgroups.remove_empty(parent);
+/// The words of a command in a file of memory, each with a NUL behind it.
+fn words(command: &[String]) -> std::io::Result<OwnedFd> {
+    let mut file = std::fs::File::from(memfd_create("command", MemfdFlags::CLOEXEC)?);
+    let mut bytes = Vec::new();
+    for word in command {
+        bytes.extend_from_slice(word.as_bytes());
+        bytes.push(0);
+    }
+    file.write_all(&bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// Asks for a command. The request is short: it fits into any socket.
+fn send(link: &StdUnixStream, files: &[OwnedFd; 3]) -> rustix::io::Result<()> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = files.each_ref().map(|file| file.as_fd());
+    control.push(SendAncillaryMessage::ScmRights(&files));
+    let line = Command::Exec.line();
+    sendmsg(link, &[IoSlice::new(line.as_bytes())], &mut control, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// The shim's word on the command; `None` if the shim is gone. May be dropped and asked again with the same `line`.
+async fn outcome(link: &mut Link, line: &mut Vec<u8>) -> Option<Outcome> {
+    loop {
+        match link.read_until(b'\n', line).await {
+            Ok(0) | Err(_) => return None,
+            Ok(_) => {
+                let text = String::from_utf8_lossy(line).trim_end().to_owned();
+                line.clear();
+                if let Some(outcome) = Outcome::parse(&text) {
+                    return Some(outcome);
+                }
+            }
         }
     }
 }
 
 /// A stream of a command, collected up to a limit.
-struct Output<R> {
-    pipe: Option<R>,
+struct Output {
+    pipe: Option<Receiver>,
     bytes: Vec<u8>,
 }
 
-impl<R: AsyncRead + Unpin> Output<R> {
-    fn of(pipe: Option<R>) -> Self {
-        Self { pipe, bytes: Vec::new() }
+impl Output {
+    /// A stream, and the end that the command writes to.
+    fn open() -> Result<(Self, OwnedFd)> {
+        let failed = |error| Error::io("make a pipe", error);
+        let (pipe, end) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+        let pipe = Receiver::from_owned_fd(pipe).map_err(failed)?;
+        Ok((Self { pipe: Some(pipe), bytes: Vec::new() }, end))
     }
 
     /// Waits for some bytes and takes them; for ever once the stream has ended.

@@ -131,6 +131,15 @@ fn passwd_entries(passwd: &str) -> impl Iterator<Item = Entry> + '_ {
     })
 }
 
+/// The home of a user, by the image's `/etc/passwd`.
+pub(crate) fn home(passwd: &str, uid: u32) -> Option<&str> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.trim().split(':').skip(2);
+        let is_theirs = fields.next()?.parse() == Ok(uid);
+        fields.nth(2).filter(|home| is_theirs && !home.is_empty())
+    })
+}
+
 fn passwd_by_uid(passwd: &str, uid: u32) -> Option<Entry> {
     passwd_entries(passwd).find(|entry| entry.uid == uid)
 }
@@ -161,6 +170,16 @@ mod tests {
     use crate::embedded::rootless::ids::IdMap;
 
     const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\napp:x:1000:100::/home/app:/bin/sh\nbad line\n";
+    #[test]
+    fn homes_by_table() {
+        for (uid, expected) in [(0, Some("/root")), (65534, Some("/")), (1000, Some("/home/app")), (7, None)]
+        {
+            assert_eq!(home(PASSWD, uid), expected);
+        }
+        assert_eq!(home("x:x:1:1::", 1), None);
+        assert_eq!(home("x:x:1:1:::", 1), None);
+    }
+
     const GROUP: &str = "root:x:0:\nusers:x:100:\nextra:x:200:app,other\nmore:x:201:other,app\n";
 
     fn find(wanted: &Wanted<'_>) -> Result<User, String> {

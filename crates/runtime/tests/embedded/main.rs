@@ -3,6 +3,7 @@
 #[path = "../contract/cri.rs"]
 #[expect(dead_code, reason = "shared with the contract, which asks more")]
 mod cri;
+mod exec;
 mod limits;
 mod network;
 mod requests;

@@ -22,6 +22,10 @@ pub(crate) struct Rights {
 /// filter can be the very last thing, and a profile need not allow anything that we do.
 pub(crate) fn confine(rights: Rights, filter: Option<&Filter>) -> Result<()> {
     let failed = |errno: rustix::io::Errno| Error::io("give up capabilities", errno);
+    // A change of user takes them out of use, but not away.
+    let own = rustix::thread::capabilities(None).map_err(failed)?;
+    rustix::thread::set_capabilities(None, CapabilitySets { effective: own.permitted, ..own })
+        .map_err(failed)?;
     let wanted = CapabilitySet::from_bits_retain(rights.bounding);
     let ambient = CapabilitySet::from_bits_retain(rights.ambient);
     for capability in (0..64).map(|number| CapabilitySet::from_bits_retain(1 << number)) {
@@ -34,7 +38,6 @@ pub(crate) fn confine(rights: Rights, filter: Option<&Filter>) -> Result<()> {
             Err(_) => break,
         }
     }
-    let own = rustix::thread::capabilities(None).map_err(failed)?;
     let mut held = own.permitted & wanted;
     if filter.is_some() && !rustix::thread::no_new_privs().map_err(failed)? {
         held |= own.permitted & CapabilitySet::SYS_ADMIN;

@@ -1,6 +1,7 @@
 //! The few system calls that have no safe wrapper.
 
 mod confine;
+mod fork;
 mod signals;
 
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -8,6 +9,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use super::error::{Error, Result};
 
 pub(crate) use confine::{Rights, confine};
+pub(crate) use fork::{Born, exit_now, fork, replace_environment};
 pub(crate) use signals::reset_signals;
 
 /// Takes ownership of a descriptor that the parent process left open for us, and keeps it from going any further.

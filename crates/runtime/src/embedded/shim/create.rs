@@ -68,12 +68,12 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
 
 /// A container has the groups that were asked for; the library would leave it ours if these are none. Where the kernel
 /// does not allow this (a user namespace of one user), they are that user's and stay.
-pub(super) fn forget_groups() {
+fn forget_groups() {
     let _ = rustix::thread::set_thread_groups(&[]);
 }
 
 /// The container library nests its errors, and keeps some of them to itself; people need the innermost ones, too.
-pub(super) fn library(diary: &Diary) -> impl Fn(LibcontainerError) -> Error {
+fn library(diary: &Diary) -> impl Fn(LibcontainerError) -> Error {
     move |error| {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(&error);

@@ -12,11 +12,14 @@
 //! answers "does a shim live?", with no window in between and no pid that may have been reused.
 //!
 //! Lines from the shim: `started <pid> <nanos>`, `failed` or `exited` (both with `exit.json` on disk first).
-//! Lines to the shim: `signal <n>`, `kill`, `reopen`; answered by `ok` or `error <text>`.
+//! Lines to the shim: `signal <n>`, `kill`, `reopen`; answered by `ok` or `error <text>`. And `exec`, which comes with three
+//! descriptors and is answered by `command-exited <code>` or `command-failed <text>`: the shim forks, and the child joins
+//! the container.
 
+mod commands;
 pub(crate) mod create;
 mod diary;
-pub(crate) mod exec;
+mod join;
 mod line_log;
 pub(crate) mod mount_ns;
 mod payload;
@@ -31,8 +34,6 @@ use std::process::ExitCode;
 pub const SHIM: &str = "shim";
 /// Hidden subcommand: build and start the container of the current folder, for a shim.
 pub const CREATE: &str = "shim-create";
-/// Hidden subcommand: run a command in the container of the current folder, for the runtime.
-pub const EXEC: &str = "shim-exec";
 /// Hidden subcommand: hold a user namespace, for a runtime of somebody who is not root.
 pub(crate) const HOLDER: &str = "namespace-holder";
 
@@ -45,7 +46,6 @@ pub fn intercept() -> Option<ExitCode> {
     let outcome = match args.next()?.as_str() {
         SHIM => serve::main(),
         CREATE => create::main(args.next().as_deref()),
-        EXEC => exec::main(),
         HOLDER => super::rootless::holder::main(),
         _ => return None,
     };

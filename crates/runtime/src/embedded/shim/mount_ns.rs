@@ -50,16 +50,6 @@ pub(super) fn enter(settings: &Settings) -> Result<()> {
     }
 }
 
-/// For a helper that joins a container: as [`enter`], but without a root to make.
-pub(super) fn enter_without_root(settings: &Settings) -> Result<()> {
-    if settings.cgroup.is_empty() {
-        leave()?;
-        change(Path::new("/"), MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
-        stand_in_for_cgroups()?;
-    }
-    Ok(())
-}
-
 fn leave() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).map_err(|errno| Error::io("leave the host's mount namespace", errno))
 }

@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Kill,
     /// The log was moved away: write a new one.
     Reopen,
+    /// Run a command; its words and streams come along as descriptors. Answered by an [`Outcome`].
+    Exec,
 }
 
 impl Command {
@@ -55,6 +57,7 @@ impl Command {
             Self::Signal(number) => format!("signal {number}\n"),
             Self::Kill => "kill\n".to_owned(),
             Self::Reopen => "reopen\n".to_owned(),
+            Self::Exec => "exec\n".to_owned(),
         }
     }
 
@@ -66,6 +69,33 @@ impl Command {
             }
             "kill" => Some(Self::Kill),
             "reopen" => Some(Self::Reopen),
+            "exec" => Some(Self::Exec),
+            _ => None,
+        }
+    }
+}
+
+/// From the shim, of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It ended with this code.
+    Exited(i32),
+    /// It could not be run.
+    Failed(String),
+}
+
+impl Outcome {
+    pub(crate) fn line(&self) -> String {
+        match self {
+            Self::Exited(code) => format!("command-exited {code}\n"),
+            Self::Failed(message) => format!("command-failed {}\n", message.replace('\n', "; ")),
+        }
+    }
+
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        match line.split_once(' ')? {
+            ("command-exited", code) => code.parse().ok().map(Self::Exited),
+            ("command-failed", message) => Some(Self::Failed(message.to_owned())),
             _ => None,
         }
     }
@@ -111,8 +141,11 @@ mod tests {
         for report in [Report::Started { pid: 7, at: 9 }, Report::Failed, Report::Exited] {
             assert_eq!(Report::parse(report.line().trim_end()), Some(report));
         }
-        for command in [Command::Signal(15), Command::Kill, Command::Reopen] {
+        for command in [Command::Signal(15), Command::Kill, Command::Reopen, Command::Exec] {
             assert_eq!(Command::parse(command.line().trim_end()), Some(command));
+        }
+        for outcome in [Outcome::Exited(137), Outcome::Failed("no such file".into())] {
+            assert_eq!(Outcome::parse(outcome.line().trim_end()), Some(outcome));
         }
         for progress in [Progress::Created(3), Progress::Started, Progress::Failed("no such file".into())] {
             assert_eq!(Progress::parse(progress.line().trim_end()), Some(progress));

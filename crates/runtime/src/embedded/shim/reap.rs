@@ -15,15 +15,17 @@ pub(super) struct Reaped {
 }
 
 impl Reaped {
-    /// Reaps everything that has ended.
-    pub(super) fn collect(&mut self) {
+    /// Reaps everything that has ended, and tells of each.
+    pub(super) fn collect(&mut self, mut tell: impl FnMut(i32, i32)) {
         loop {
-            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => self.note(pid.as_raw(), code),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => self.note(pid.as_raw(), 128 + signal as i32),
+            let (pid, code) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (pid.as_raw(), code),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid.as_raw(), 128 + signal as i32),
                 Ok(WaitStatus::StillAlive) | Err(_) => return,
-                Ok(_) => {}
-            }
+                Ok(_) => continue,
+            };
+            self.note(pid, code);
+            tell(pid, code);
         }
     }
 

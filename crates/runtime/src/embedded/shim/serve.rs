@@ -13,10 +13,14 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::commands::Commands;
+use super::join::Host;
 use super::line_log::{Lines, LogFile};
-use super::protocol::{Command, Progress, Report};
+use super::protocol::{Command, Outcome, Progress, Report};
 use super::reap::Reaped;
 use super::settings::Settings;
 use crate::embedded::cgroup::Cgroups;
@@ -28,9 +32,13 @@ use crate::embedded::store::{self, Durability};
 /// A request line is short; a peer that sends more is not ours.
 const MAX_REQUEST: usize = 256;
 
+/// A command, its output and its complaints.
+const MAX_FILES: usize = 3;
+
 /// Entry point, in the container's folder, with the listening socket as standard input.
 pub(super) fn main() -> Result<()> {
     let settings = Settings::read()?;
+    close_strangers();
     // Own session: a terminal or a service manager that ends the runtime's group must not reach us.
     let _ = rustix::process::setsid();
     // Whatever a container leaves behind falls to us.
@@ -66,6 +74,8 @@ struct Stream {
 struct Client {
     socket: UnixStream,
     input: Vec<u8>,
+    /// Descriptors that came along.
+    files: Vec<OwnedFd>,
     told_start: bool,
 }
 
@@ -95,6 +105,7 @@ struct Shim {
     _stdin: Option<OwnedFd>,
     listener: UnixListener,
     clients: BTreeMap<i32, Client>,
+    commands: Commands,
     buffer: Vec<u8>,
 }
 
@@ -112,6 +123,7 @@ impl Shim {
             _stdin: None,
             listener,
             clients: BTreeMap::new(),
+            commands: Commands::default(),
             buffer: vec![0; 16 * 1024],
             settings,
         };
@@ -180,6 +192,7 @@ impl Shim {
             fds.extend(
                 self.clients.values().map(|c| PollFd::from_borrowed_fd(c.socket.as_fd(), PollFlags::IN)),
             );
+            fds.extend(self.commands.to_watch());
             match poll(&mut fds, None) {
                 Ok(_) => fds.iter().any(|fd| !fd.revents().is_empty()),
                 Err(_) => false,
@@ -192,12 +205,13 @@ impl Shim {
         while let Ok(Some(_)) = signals.read_signal() {}
         self.read_streams();
         self.read_helper();
-        self.reaped.collect();
+        self.reaped.collect(|pid, code| self.commands.ended(pid, code));
         if let (Phase::Running { started_at }, Some(code)) = (&self.phase, self.reaped.watched()) {
             let started_at = *started_at;
             self.ended(code, started_at);
             return;
         }
+        self.commands.drop_abandoned();
         self.accept();
         self.read_clients();
     }
@@ -287,6 +301,7 @@ impl Shim {
         if !self.settings.own_pid_namespace {
             self.cgroups.kill(&self.settings.cgroup);
         }
+        self.commands.end_all();
         // Nobody is left to write, or is about to be: what is in the pipes is all there is.
         self.read_streams();
         let (now, mut out) = (clock::now(), Vec::new());
@@ -326,7 +341,7 @@ impl Shim {
             if socket.set_nonblocking(true).is_err() {
                 continue;
             }
-            let mut client = Client { socket, input: Vec::new(), told_start: false };
+            let mut client = Client { socket, input: Vec::new(), files: Vec::new(), told_start: false };
             if let (Phase::Running { started_at }, Some(pid)) = (&self.phase, self.pid) {
                 client.told_start = true;
                 let line = Report::Started { pid, at: *started_at }.line();
@@ -341,11 +356,11 @@ impl Shim {
         self.clients.retain(|fd, client| {
             let mut chunk = [0; MAX_REQUEST];
             loop {
-                match client.socket.read(&mut chunk) {
+                match receive(&client.socket, &mut chunk, &mut client.files) {
                     Ok(0) => return false,
                     Ok(len) => client.input.extend_from_slice(&chunk[..len]),
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(Errno::INTR) => {}
+                    Err(Errno::AGAIN) => break,
                     Err(_) => return false,
                 }
                 if client.input.len() > MAX_REQUEST {
@@ -356,12 +371,31 @@ impl Shim {
             true
         });
         for (fd, line) in requests {
+            if Command::parse(&line) == Some(Command::Exec) {
+                self.run_command(fd);
+                continue;
+            }
             let answer = match self.obey(&line) {
                 Ok(()) => "ok\n".to_owned(),
                 Err(error) => format!("error {error}\n"),
             };
             if let Some(client) = self.clients.get_mut(&fd) {
                 let _ = client.socket.write_all(answer.as_bytes());
+            }
+        }
+    }
+
+    /// The connection is the command's from here on.
+    fn run_command(&mut self, fd: i32) {
+        let Some(mut client) = self.clients.remove(&fd) else { return };
+        match (&self.phase, self.pid) {
+            (Phase::Running { .. }, Some(pid)) if !self.doomed => {
+                let host = Host { settings: &self.settings, cgroups: &self.cgroups, pid };
+                self.commands.begin(client.socket, client.files, &host);
+            }
+            _ => {
+                let outcome = Outcome::Failed("the container does not run".to_owned());
+                let _ = client.socket.write_all(outcome.line().as_bytes());
             }
         }
     }
@@ -385,9 +419,38 @@ impl Shim {
                 Ok(())
             }
             Some(Command::Reopen) => self.log.reopen().map_err(|error| Error::io("reopen the log", error)),
-            None => Err(Error::invalid("request", "not understood")),
+            Some(Command::Exec) | None => Err(Error::invalid("request", "not understood")),
         }
     }
+}
+
+/// Whoever started the runtime may have left descriptors open: they are nothing to the container's commands.
+fn close_strangers() {
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let open: Vec<i32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for fd in open.into_iter().filter(|fd| *fd > 2) {
+        let _ = nix::unistd::close(fd);
+    }
+}
+
+/// Reads what a peer sent, and takes the descriptors that came with it.
+fn receive(socket: &UnixStream, chunk: &mut [u8], files: &mut Vec<OwnedFd>) -> Result<usize, Errno> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = recvmsg(
+        socket,
+        &mut [std::io::IoSliceMut::new(chunk)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
+    )?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(sent) = message {
+            files.extend(sent);
+        }
+    }
+    // More than any request has: a peer that is not ours.
+    files.truncate(MAX_FILES);
+    Ok(got.bytes)
 }
 
 fn take_lines(text: &mut Vec<u8>) -> Vec<String> {

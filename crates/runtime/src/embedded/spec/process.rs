@@ -46,16 +46,6 @@ pub(super) fn init(input: &Input<'_>) -> Result<Value> {
     Ok(process)
 }
 
-/// The OCI process of a command in a running container: the container's own, but for what it runs.
-pub(crate) fn exec(init: &Value, command: &[String]) -> Value {
-    let mut process = init.clone();
-    process["args"] = json!(command);
-    if let Some(object) = process.as_object_mut() {
-        object.remove("oomScoreAdj");
-    }
-    process
-}
-
 /// A request's command replaces the image's entrypoint and with it the image's arguments; its arguments replace only those.
 fn args(command: &[String], args: &[String], entrypoint: &[String], cmd: &[String]) -> Vec<String> {
     let (first, rest) = match (command.is_empty(), args.is_empty()) {
