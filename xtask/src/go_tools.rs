@@ -37,12 +37,12 @@ pub(crate) fn build(go: &Path, tool: &GoTool) -> anyhow::Result<()> {
     } else {
         command.args(["build", "-o"]).arg(&built);
     }
-    command.args(["-mod=mod", "-trimpath", "-ldflags=-s -w", "-tags=no_btrfs,no_devmapper,no_zfs"]);
+    command.args(["-mod=mod", "-trimpath", "-ldflags=-s -w", "-tags=no_btrfs,no_devmapper,no_zfs,seccomp"]);
     run(command
         .args(tool.packages)
         .current_dir(&scratch)
-        // The machine may have no C compiler for Go, and none is needed.
-        .env("CGO_ENABLED", "0")
+        // Where none is needed, nothing depends on the machine's C library.
+        .env("CGO_ENABLED", if tool.c_library.is_some() { "1" } else { "0" })
         .env("GOWORK", "off"))?;
     create(bin_dir.parent().context("the cache has no folder for this tool")?)?;
     clear(&bin_dir)?;

@@ -6,7 +6,7 @@ use rubelet_testbed::{Flavor, go_cache};
 pub(crate) fn missing() -> Vec<Missing> {
     let mut all = Vec::new();
     let of_runtimes = Flavor::ALL.into_iter().flat_map(requirement::check);
-    for missing in of_runtimes.chain(requirement::check_go_tool(&go_cache::CRICTL)) {
+    for missing in of_runtimes.chain(go_cache::ALL.iter().flat_map(requirement::check_go_tool)) {
         if !all.contains(&missing) {
             all.push(missing);
         }

@@ -36,16 +36,17 @@ pub enum LeavingsError {
 
 impl Leavings<'_> {
     /// Gives back what a pod used of which nothing runs any more: its volumes, and then its control group, which memory is
-    /// charged to as long as they are there. What tells of the pod stays. Blocks on the disk.
+    /// charged to as long as they are there, and the ids of its users. What tells of the pod stays. Blocks on the disk.
     ///
     /// # Errors
     /// If something cannot be given back now.
     pub fn release(&self, uid: &PodUid) -> Result<(), LeavingsError> {
         self.volumes.release(uid.as_str())?;
-        match self.groups {
-            Some(groups) => Ok(groups.forget(uid)?),
-            None => Ok(()),
+        if let Some(groups) = self.groups {
+            groups.forget(uid)?;
         }
+        // Last: nobody else may have its ids as long as there is anything of it.
+        Ok(self.volumes.data().pod(uid.as_str())?.release_user_ids()?)
     }
 
     /// Removes everything of a pod of which nothing is left in the runtime. The folder goes last: as long as it is there,

@@ -28,4 +28,5 @@ pub mod sync_loop;
 #[cfg(test)]
 mod testkit;
 mod under_way;
+pub mod user_ids;
 pub mod volumes;

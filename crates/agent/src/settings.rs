@@ -7,6 +7,7 @@ use crate::admission;
 use crate::downward::NodeFacts;
 use crate::pod::{Growth, Machine, NodeDns, SecuritySettings};
 pub use crate::probe::ProbeLimits;
+use crate::user_ids::{IdPool, IdPoolError};
 use crate::volumes::DataDirectory;
 
 pub use crate::image::PullRate;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub machine: Machine,
     /// What the node adds to what pods ask for of security.
     pub security: SecuritySettings,
+    /// Where pods with users of their own get their ids from.
+    pub user_ids: Result<IdPool, IdPoolError>,
     /// How long a crashing container, or an image that cannot be had, waits.
     pub backoff: Growth,
     /// How often a pod is looked at although nothing happened to it.
@@ -77,6 +80,7 @@ impl Settings {
                 seccomp_folder: data.join("seccomp"),
                 ..SecuritySettings::default()
             },
+            user_ids: Ok(IdPool::usual()),
             backoff: Growth::default(),
             resync: Duration::from_secs(60),
             retry: Duration::from_secs(10),

@@ -309,6 +309,7 @@ impl Runtime for FakeRuntime {
         let created_at = world.tick();
         let id = SandboxId::from(format!("sandbox-{}", created_at.0));
         let pod = PodRef::new(metadata.uid, metadata.namespace, metadata.name);
+        let namespaces = namespaces(config.linux);
         let status = SandboxStatus {
             id: id.clone(),
             attempt: metadata.attempt,
@@ -316,7 +317,8 @@ impl Runtime for FakeRuntime {
             created_at,
             ips: Vec::new(),
             has_network: false,
-            is_on_host_network: Some(is_on_host_network(config.linux)),
+            is_on_host_network: Some(namespaces.network() == v1::NamespaceMode::Node),
+            has_own_users: namespaces.userns_options.map(|users| users.mode() == v1::NamespaceMode::Pod),
             runtime_handler: "".into(),
         };
         world.sandboxes.insert(id.clone(), Sandbox { pod, status });
@@ -560,10 +562,9 @@ impl ImageStore for FakeRuntime {
     }
 }
 
-fn is_on_host_network(linux: Option<v1::LinuxPodSandboxConfig>) -> bool {
+fn namespaces(linux: Option<v1::LinuxPodSandboxConfig>) -> v1::NamespaceOption {
     let context = linux.and_then(|linux| linux.security_context).unwrap_or_default();
-    let options = context.namespace_options.unwrap_or_default();
-    options.network == i32::from(v1::NamespaceMode::Node)
+    context.namespace_options.unwrap_or_default()
 }
 
 fn refused(message: &str) -> CallError {

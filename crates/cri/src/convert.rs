@@ -29,6 +29,7 @@ pub fn sandbox_status(
     if status.id != id.as_str() {
         return Err("status.id");
     }
+    let namespaces = status.linux.and_then(|linux| linux.namespaces?.options);
     Ok(SandboxStatus {
         id: id.clone(),
         attempt: status.metadata.map_or(0, |metadata| metadata.attempt),
@@ -36,14 +37,18 @@ pub fn sandbox_status(
         created_at: UnixNanos(status.created_at),
         ips: status.network.as_ref().map(addresses).unwrap_or_default(),
         has_network: status.network.is_some(),
-        is_on_host_network: is_on_host_network(status.linux),
+        is_on_host_network: namespaces.as_ref().map(is_on_host_network),
+        has_own_users: namespaces.as_ref().and_then(has_own_users),
         runtime_handler: text(status.runtime_handler),
     })
 }
 
-fn is_on_host_network(linux: Option<v1::LinuxPodSandboxStatus>) -> Option<bool> {
-    let options = linux?.namespaces?.options?;
-    Some(options.network == i32::from(v1::NamespaceMode::Node))
+fn is_on_host_network(namespaces: &v1::NamespaceOption) -> bool {
+    namespaces.network() == v1::NamespaceMode::Node
+}
+
+fn has_own_users(namespaces: &v1::NamespaceOption) -> Option<bool> {
+    namespaces.userns_options.as_ref().map(|users| users.mode() != v1::NamespaceMode::Node)
 }
 
 /// The addresses of a sandbox, its first one first. If one of them is none, there are none: half a set would be
@@ -181,13 +186,14 @@ mod tests {
             ips: Vec::new(),
             has_network: false,
             is_on_host_network: None,
+            has_own_users: None,
             runtime_handler: "kata".into(),
         };
         assert_eq!(read, wanted);
     }
 
     #[test]
-    fn whose_network_it_is_on_is_read_if_it_is_told() {
+    fn whose_network_and_users_it_has_is_read_if_it_is_told() {
         let on = |network: v1::NamespaceMode| {
             let options = v1::NamespaceOption { network: network.into(), ..Default::default() };
             let namespaces = Some(v1::Namespace { options: Some(options) });
@@ -197,6 +203,16 @@ mod tests {
         assert_eq!(on(v1::NamespaceMode::Pod).is_on_host_network, Some(false));
         let silent = v1::LinuxPodSandboxStatus { namespaces: None };
         assert_eq!(sandbox(|status| status.linux = Some(silent)).unwrap().is_on_host_network, None);
+        let users = |mode: Option<v1::NamespaceMode>| {
+            let users = mode.map(|mode| v1::UserNamespace { mode: mode.into(), ..Default::default() });
+            let options = v1::NamespaceOption { userns_options: users, ..Default::default() };
+            let namespaces = Some(v1::Namespace { options: Some(options) });
+            let told = sandbox(|status| status.linux = Some(v1::LinuxPodSandboxStatus { namespaces }));
+            told.unwrap().has_own_users
+        };
+        assert_eq!(users(Some(v1::NamespaceMode::Node)), Some(false));
+        assert_eq!(users(Some(v1::NamespaceMode::Pod)), Some(true));
+        assert_eq!(users(None), None);
         let empty = Some(v1::PodSandboxNetworkStatus::default());
         assert!(sandbox(|status| status.network = empty).unwrap().has_network);
     }

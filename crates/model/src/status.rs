@@ -92,6 +92,9 @@ pub struct SandboxStatus {
     /// Whether it is on the host's network; nothing if the runtime does not tell.
     #[serde(default)]
     pub is_on_host_network: Option<bool>,
+    /// Whether it has users of its own; nothing if the runtime does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_own_users: Option<bool>,
     /// The runtime handler that runs it; empty for the default one.
     pub runtime_handler: Arc<str>,
 }
@@ -174,6 +177,7 @@ mod tests {
             ips: Vec::new(),
             has_network: false,
             is_on_host_network: None,
+            has_own_users: None,
             runtime_handler: "".into(),
         };
         let container = |id: &str, sandbox: &str| ContainerStatus {

@@ -16,11 +16,11 @@ pub(crate) fn state_dir(dir: &Path) -> PathBuf {
 
 /// `restrict_oom_score_adj` because a test machine's root may lack `CAP_SYS_RESOURCE`, and runc then dies of a
 /// negative score. A 2.x that samples the CPU use of every container once a second, whether anybody asks or not, is never
-/// idle, so it is told not to. Network namespaces are pinned below the state folder, so that they are found and released.
-pub(crate) fn toml(flavor: Flavor, dir: &Path) -> String {
+/// idle, so it is told not to. `runc` is for a 2.x; without it, that of the machine is used. Network namespaces are pinned below the state folder, so that they are found and released.
+pub(crate) fn toml(flavor: Flavor, runc: Option<&Path>, dir: &Path) -> String {
     let (version, body) = match flavor {
         Flavor::V1_6 => (2, v1_6(dir)),
-        Flavor::V2 => (3, v2(dir)),
+        Flavor::V2 => (3, v2(dir) + &runc.map(binary_name).unwrap_or_default()),
     };
     let at = dir.display();
     format!(
@@ -58,6 +58,11 @@ runtime_type = "io.containerd.runc.v2"
 Root = "{at}/runc"
 "#
     )
+}
+
+/// The last table of the configuration has it.
+fn binary_name(runc: &Path) -> String {
+    format!("BinaryName = \"{}\"\n", runc.display())
 }
 
 fn v2(dir: &Path) -> String {

@@ -29,6 +29,8 @@ pub struct Containerd {
     daemon: Option<Daemon>,
     flavor: Flavor,
     tools: Tools,
+    /// The runc that it runs containers with, if it is not that of the machine.
+    runc: Option<PathBuf>,
     slot: Slot,
 }
 
@@ -36,8 +38,17 @@ impl Containerd {
     /// Starts one; when this returns, CRI is ready, pods can have addresses, and [`PAUSE`] and [`BUSYBOX`] are
     /// there.
     pub fn start(flavor: Flavor) -> Result<Self, Error> {
+        Self::start_on(flavor, None)
+    }
+
+    /// A containerd 2.x whose runc gives containers users of their own, where Go has built that.
+    pub fn start_with_own_users() -> Result<Self, Error> {
+        Self::start_on(Flavor::V2, Some(go_cache::RUNC.bin_dir().join("runc")))
+    }
+
+    fn start_on(flavor: Flavor, runc: Option<PathBuf>) -> Result<Self, Error> {
         let tools = Tools::find(flavor).map_err(|missing| Error::Missing { flavor, missing })?;
-        let mut containerd = Self { daemon: None, flavor, tools, slot: Slot::claim()? };
+        let mut containerd = Self { daemon: None, flavor, tools, runc, slot: Slot::claim()? };
         containerd.write_config()?;
         containerd.start_again()?;
         containerd.import_images()?;
@@ -154,7 +165,7 @@ impl Containerd {
         let crictl = format!("runtime-endpoint: {endpoint}\nimage-endpoint: {endpoint}\ntimeout: 60\n");
         for (path, text) in [
             (cni.join("10-testbed.conflist"), network::conflist(&self.slot)),
-            (dir.join(config::CONFIG), config::toml(self.flavor, dir)),
+            (dir.join(config::CONFIG), config::toml(self.flavor, self.runc.as_deref(), dir)),
             (dir.join(CRICTL_CONFIG), crictl),
         ] {
             fs::write(&path, text).map_err(Error::io("write", &path))?;

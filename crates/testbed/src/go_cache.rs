@@ -20,6 +20,17 @@ pub struct GoTool {
     /// Whether the module names parts of its own repository by folder. A program of another module finds these published,
     /// under the version `0.MINOR.PATCH`.
     pub is_staged: bool,
+    /// What parts of it that are written in C are built with, if there are any.
+    pub c_library: Option<CLibrary>,
+}
+
+/// A library in C that a program is built with. The machine that builds it has a C compiler, since Rust needs one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CLibrary {
+    /// Where it is, if it is there.
+    pub header: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
 }
 
 /// containerd with container events.
@@ -34,6 +45,18 @@ pub const CONTAINERD: GoTool = GoTool {
     ],
     is_test: false,
     is_staged: false,
+    c_library: None,
+};
+
+/// A runc that gives containers users of their own, for containerd 2.x: Debian's is too old.
+pub const RUNC: GoTool = GoTool {
+    name: "runc",
+    version: "1.4.3",
+    module: "github.com/opencontainers/runc",
+    packages: &["github.com/opencontainers/runc"],
+    is_test: false,
+    is_staged: false,
+    c_library: Some(CLibrary { header: "/usr/include/seccomp.h", package: "libseccomp-dev" }),
 };
 
 /// The reference command line client of CRI.
@@ -44,6 +67,7 @@ pub const CRICTL: GoTool = GoTool {
     packages: &["sigs.k8s.io/cri-tools/cmd/crictl"],
     is_test: false,
     is_staged: false,
+    c_library: None,
 };
 
 /// Upstream's conformance tests of CRI runtimes. Built when `cargo xtask critest` needs it.
@@ -54,6 +78,7 @@ pub const CRITEST: GoTool = GoTool {
     packages: &["sigs.k8s.io/cri-tools/cmd/critest"],
     is_test: true,
     is_staged: false,
+    c_library: None,
 };
 
 /// The program that the statuses of pods are compared with. Built when `cargo xtask conformance record` needs it.
@@ -64,10 +89,11 @@ pub const KUBELET: GoTool = GoTool {
     packages: &["k8s.io/kubernetes/cmd/kubelet"],
     is_test: false,
     is_staged: true,
+    c_library: None,
 };
 
 /// Everything `cargo xtask test` builds.
-pub const ALL: [GoTool; 2] = [CONTAINERD, CRICTL];
+pub const ALL: [GoTool; 3] = [CONTAINERD, RUNC, CRICTL];
 
 impl GoTool {
     /// The folder of the finished programs, whether it exists yet or not.

@@ -118,6 +118,19 @@ pub fn require(flavor: Flavor) -> Option<Containerd> {
         .then(|| Containerd::start(flavor).unwrap_or_else(|error| panic!("{flavor} did not start: {error}")))
 }
 
+/// A started containerd 2.x that gives pods users of their own, or `None` where it is absent and may be.
+///
+/// # Panics
+/// As [`require`].
+#[must_use]
+pub fn require_own_users() -> Option<Containerd> {
+    let missing: Vec<Missing> = check(Flavor::V2).into_iter().chain(check_go_tool(&go_cache::RUNC)).collect();
+    is_met("containerd 2 with a new runc", &missing).then(|| {
+        Containerd::start_with_own_users()
+            .unwrap_or_else(|error| panic!("containerd 2 did not start: {error}"))
+    })
+}
+
 /// Whether nothing is missing for `what`. If something is, says that the test is skipped and why.
 ///
 /// # Panics
@@ -211,15 +224,24 @@ fn debian_containerd() -> Option<Missing> {
     (!is_1_6).then(|| Missing::ContainerdVersion { found: found.trim().to_owned() })
 }
 
-/// What a tool built by Go lacks: nothing, or itself.
+/// What a tool built by Go lacks: nothing, or itself, and what it is built with.
 pub fn check_go_tool(tool: &go_cache::GoTool) -> Vec<Missing> {
-    let missing = (!tool.is_built()).then(|| Missing::GoTool {
-        name: tool.name,
-        version: tool.version,
-        bin_dir: tool.bin_dir().display().to_string(),
-        go_is_present: program::find("go").is_some(),
-    });
-    missing.into_iter().collect()
+    if tool.is_built() {
+        return Vec::new();
+    }
+    let go_is_present = program::find("go").is_some();
+    let bin_dir = tool.bin_dir().display().to_string();
+    let mut missing =
+        vec![Missing::GoTool { name: tool.name, version: tool.version, bin_dir, go_is_present }];
+    if let Some(library) = tool.c_library.filter(|_| go_is_present) {
+        if !Path::new(library.header).exists() {
+            missing.push(Missing::Program { name: library.header, package: library.package });
+        }
+        if program::find("pkg-config").is_none() {
+            missing.push(Missing::Program { name: "pkg-config", package: "pkg-config" });
+        }
+    }
+    missing
 }
 
 #[cfg(test)]

@@ -53,6 +53,8 @@ pub struct RuntimeFeatures {
     pub recursive_read_only: bool,
     /// `supplementalGroupsPolicy: Strict`.
     pub supplemental_groups_policy: bool,
+    /// Pods with users of their own: `hostUsers: false`.
+    pub user_namespaces: bool,
 }
 
 impl RuntimeFeatures {
@@ -66,6 +68,7 @@ impl RuntimeFeatures {
             supplemental_groups_policy: status
                 .features
                 .is_some_and(|features| features.supplemental_groups_policy),
+            user_namespaces: of_handler.is_some_and(|features| features.user_namespaces),
         }
     }
 }

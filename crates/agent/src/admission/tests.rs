@@ -163,7 +163,11 @@ fn what_the_node_is_not_is_told() {
 fn a_node_that_can_takes_what_asks_for_it() {
     let mut node = node();
     node.app_armor = true;
-    node.runtime = RuntimeFeatures { recursive_read_only: true, supplemental_groups_policy: true };
+    node.runtime = RuntimeFeatures {
+        recursive_read_only: true,
+        supplemental_groups_policy: true,
+        user_namespaces: true,
+    };
     node.unsafe_sysctls = vec!["net.core.*".parse().unwrap()];
     let pod = changed(|spec| {
         spec.host_network = None;

@@ -101,6 +101,11 @@ pub(crate) fn uses_host_network(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false)
 }
 
+/// Whether the users of the pod are not those of the host.
+pub(crate) fn has_own_users(pod: &Pod) -> bool {
+    pod.spec.as_ref().and_then(|spec| spec.host_users) == Some(false)
+}
+
 /// The addresses of a pod, given those of its sandbox and of the host.
 pub(crate) fn ips(pod: &Pod, of_sandbox: &[IpAddr], of_host: &[IpAddr]) -> Vec<IpAddr> {
     if uses_host_network(pod) { of_host.to_vec() } else { of_sandbox.to_vec() }

@@ -103,6 +103,7 @@ pub(crate) fn sandbox(attempt: u32, state: SandboxState) -> SandboxStatus {
         ips: Vec::new(),
         has_network: true,
         is_on_host_network: None,
+        has_own_users: None,
         runtime_handler: "".into(),
     }
 }

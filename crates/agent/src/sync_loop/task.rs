@@ -27,6 +27,7 @@ use crate::runtime::{ImageStore, Runtime};
 use crate::settings::Settings;
 use crate::source::{SourceId, SourceUpdate};
 use crate::status::Rejection;
+use crate::user_ids::UserIds;
 use crate::volumes::Volumes;
 
 /// How often to look for pods that nobody wants.
@@ -205,6 +206,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
             puller: Puller::new(runtime.clone(), settings.parallel_pulls, settings.pull_rate, clock.clone()),
             runtime,
             volumes: Volumes::new(settings.data.clone()),
+            user_ids: UserIds::new(settings.data.clone(), settings.user_ids.clone()),
             groups: groups.map(Arc::new),
             settings: Arc::new(settings),
             clock,

@@ -12,6 +12,7 @@ mod starts;
 mod survival;
 mod told;
 mod upheaval;
+mod users;
 mod volumes;
 
 use std::sync::Arc;

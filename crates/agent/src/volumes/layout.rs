@@ -119,6 +119,21 @@ impl PodDirectory {
         self.root.join("resources.json")
     }
 
+    /// `userns`: which ids of the host its users have.
+    #[must_use]
+    pub fn user_ids(&self) -> PathBuf {
+        self.root.join("userns")
+    }
+
+    /// Its users have no ids any more.
+    pub(crate) fn release_user_ids(&self) -> Result<(), VolumeError> {
+        let path = self.user_ids();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(VolumeError::io("remove", &path)(error)),
+            _ => Ok(()),
+        }
+    }
+
     /// `status.json`: what was last said of the pod.
     #[must_use]
     pub fn status(&self) -> PathBuf {

@@ -310,6 +310,7 @@ impl Harness {
                     ips: Vec::new(),
                     has_network: false,
                     is_on_host_network: None,
+                    has_own_users: None,
                     runtime_handler: "".into(),
                 })
                 .collect(),

@@ -10,6 +10,7 @@ mod report;
 mod rest;
 mod sources;
 mod table;
+mod user_ids;
 mod wire;
 
 use std::net::{IpAddr, SocketAddr};

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use super::crew::{Crew, Lost};
 use super::embedded::{Embedded, EmbeddedError};
 use super::sources::{AnySource, SourcesError, sources};
-use super::{Plan, groups, node, once, report, rest};
+use super::{Plan, groups, node, once, report, rest, user_ids};
 use crate::http::{About, Server, ServerError, State, Witnesses};
 use crate::last_agent::{Groups, LastAgent, LastAgentError};
 use crate::place::PlaceError;
@@ -228,6 +228,10 @@ fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
     settings.runtime_name.clone_from(&runtime.name);
     settings.node = node::facts(node::allocatable(&capacity, &plan.node));
     settings.admission = node::admission(&settings.node_name, plan, &settings.node, runtime.features);
+    settings.user_ids = user_ids::pool(plan.node.ids_per_pod, settings.admission.max_pods);
+    if let Err(error) = &settings.user_ids {
+        tracing::warn!(%error, "pods with hostUsers: false cannot start");
+    }
     settings.machine = node::machine(&capacity, &plan.node);
     settings.security.seccomp_default = plan.node.seccomp_default;
     settings.security.hidden_paths = node::hidden_paths();

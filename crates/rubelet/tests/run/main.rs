@@ -12,6 +12,7 @@ mod limits;
 mod logs;
 mod node;
 mod once;
+mod own_users;
 mod probes;
 mod pull_secrets;
 mod reasons;

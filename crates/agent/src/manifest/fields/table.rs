@@ -39,7 +39,12 @@ pub(super) static POD_SPEC: Type = Type {
         ("hostIPC", OK),
         ("hostNetwork", OK),
         ("hostPID", OK),
-        ("hostUsers", Refused("if `false`: user namespaces are not supported yet")),
+        (
+            "hostUsers",
+            Works(
+                "`false` where the runtime can: [security.md](security.md); elsewhere the pod does not start, and an event says so",
+            ),
+        ),
         ("hostname", OK),
         ("hostnameOverride", OK),
         (
@@ -146,7 +151,7 @@ static SECURITY_CONTEXT: Type = Type {
         ("appArmorProfile", Parts(&APP_ARMOR, APP_ARMOR_NOTE)),
         ("capabilities", Parts(&CAPABILITIES, "")),
         ("privileged", OK),
-        ("procMount", Works("`Unmasked` needs `hostUsers: false`, as under a kubelet, so it is refused")),
+        ("procMount", Works("`Unmasked` needs `hostUsers: false`, as under a kubelet")),
         ("readOnlyRootFilesystem", OK),
         ("runAsGroup", OK),
         ("runAsNonRoot", OK),

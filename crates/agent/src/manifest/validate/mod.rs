@@ -166,9 +166,6 @@ fn check_cluster_references(spec: &PodSpec, path: &Path, report: &mut Report) {
     if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
         report.forbidden(&path.field("schedulingGates"), "nothing here could ever open a gate");
     }
-    if spec.host_users == Some(false) {
-        report.forbidden(&path.field("hostUsers"), "user namespaces are not supported yet");
-    }
     if let Some(os) = &spec.os {
         report.one_of(&path.field("os").field("name"), Some(&os.name), &["linux", "windows"]);
     }

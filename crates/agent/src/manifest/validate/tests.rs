@@ -108,7 +108,6 @@ fn pods() {
                     "spec.securityContext.sysctls[2].name: Duplicate value: \"a.b\"",
                     "spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled",
                     "spec.hostPID: Forbidden: when `hostUsers` is false",
-                    "spec.hostUsers: Forbidden: user namespaces are not supported yet",
                 ],
             ),
             (

@@ -105,7 +105,12 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             self.remove_sandbox(&sandbox.id).await?;
         }
         let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
-        Ok(spawn_blocking(move || leavings(&tools).remove(&uid)).await??)
+        let removed = spawn_blocking(move || {
+            leavings(&tools).remove(&uid)?;
+            tools.user_ids.give_back(&uid);
+            Ok::<(), LeavingsError>(())
+        });
+        Ok(removed.await??)
     }
 }
 
@@ -120,7 +125,12 @@ where
     R: Runtime + ImageStore,
 {
     let (tools, uid) = (tools.clone(), uid.clone());
-    Ok(spawn_blocking(move || leavings(&tools).release(&uid)).await??)
+    let released = spawn_blocking(move || {
+        leavings(&tools).release(&uid)?;
+        tools.user_ids.give_back(&uid);
+        Ok::<(), LeavingsError>(())
+    });
+    Ok(released.await??)
 }
 
 /// Why something could not be removed.

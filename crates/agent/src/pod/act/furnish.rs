@@ -22,6 +22,7 @@ use crate::pod::grants::Grants;
 use crate::pod::journal::Journal;
 use crate::pod::spec;
 use crate::runtime::{ImageStore, Runtime};
+use crate::user_ids::IdRange;
 use crate::volumes::{Mount, Prepared, Propagation, RecursiveReadOnly, VolumeError};
 
 const HOSTS: &str = "/etc/hosts";
@@ -131,6 +132,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             container: container.clone(),
             prepared: home.prepared.clone(),
             ips: home.ips.clone(),
+            users: home.users,
             image,
             number: newest.map(|newest| newest.restart_count.max(newest.attempt) + 1),
             least_number: self.memory.next_instance(&container.name),
@@ -147,6 +149,7 @@ struct Furnishing<R> {
     container: Container,
     prepared: Prepared,
     ips: Vec<IpAddr>,
+    users: Option<IdRange>,
     image: Resolved,
     /// Which instance it is, if the runtime knows those before it.
     number: Option<u32>,
@@ -172,6 +175,7 @@ impl<R> Furnishing<R> {
             machine: &settings.machine,
             security: &settings.security,
             runtime: settings.admission.runtime,
+            users: self.users,
         })?;
         self.grants.give(&self.container.name, restart_count, self.container.resources.as_ref());
         let path = settings.data.pod(spec::uid(&self.pod).as_str())?.resources();

@@ -13,6 +13,7 @@ mod network;
 mod resize;
 mod start;
 mod unbroken;
+mod users;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,12 +41,14 @@ use crate::probe::Prober;
 use crate::reach::PodHttp;
 use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
 use crate::settings::Settings;
+use crate::user_ids::{IdRange, UserIds};
 use crate::volumes::{Prepared, Volumes};
 
 pub(crate) use cleanup::{Remains, release};
 pub(crate) use kill::{Killer, may_run};
 pub(crate) use memory::Memory;
 pub(crate) use unbroken::Unbroken;
+use users::NoUsers;
 
 /// What acting needs, the same for all pods.
 #[derive(Debug)]
@@ -53,6 +56,7 @@ pub(crate) struct Tools<R> {
     pub(crate) runtime: Arc<R>,
     pub(crate) puller: Puller<R>,
     pub(crate) volumes: Volumes,
+    pub(crate) user_ids: UserIds,
     /// Nothing where pods are where the runtime puts them.
     pub(crate) groups: Option<Arc<PodGroups>>,
     pub(crate) settings: Arc<Settings>,
@@ -131,15 +135,15 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 }
                 if !starts.is_empty() {
                     let Some(prepared) = self.volumes(&mut outcome).await else { return outcome };
-                    let config = match self.sandbox_config(attempt) {
-                        Ok(config) => config,
+                    let (config, users) = match self.sandbox_config(attempt).await {
+                        Ok(made) => made,
                         Err(error) => {
-                            self.cannot_be_named(&error, &mut outcome);
+                            self.no_sandbox(&error, &mut outcome);
                             return outcome;
                         }
                     };
                     let ips = spec::ips(self.pod, &self.status.ips, &self.tools.settings.node.host_ips);
-                    let home = Home { sandbox, config, ips, prepared };
+                    let home = Home { sandbox, config, users, ips, prepared };
                     self.start_all(&home, &starts, &mut outcome).await;
                 }
                 if let Some(resize) = &resize {
@@ -172,9 +176,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             class: qos_class(self.pod).as_str().to_owned(),
             amounts: pod_amounts(self.pod, &self.tools.settings.machine),
         });
-        let config = match self.sandbox_config(replacement.attempt) {
-            Ok(config) => config,
-            Err(error) => return self.cannot_be_named(&error, outcome),
+        let (config, users) = match self.sandbox_config(replacement.attempt).await {
+            Ok(made) => made,
+            Err(error) => return self.no_sandbox(&error, outcome),
         };
         self.tell_once_a_sandbox();
         if !self.status.sandboxes.is_empty() {
@@ -210,7 +214,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         };
         match made {
             Ok((sandbox, ips)) => {
-                let home = Home { sandbox, config, ips, prepared };
+                let home = Home { sandbox, config, users, ips, prepared };
                 self.start_all(&home, starts, outcome).await;
             }
             Err((reason, what, error)) => {
@@ -280,17 +284,24 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    fn sandbox_config(&self, attempt: u32) -> Result<v1::PodSandboxConfig, NameTooLong> {
+    /// What its sandbox is made from, and the ids of its users, if it has its own.
+    async fn sandbox_config(
+        &self,
+        attempt: u32,
+    ) -> Result<(v1::PodSandboxConfig, Option<IdRange>), NoSandbox> {
+        let users = self.users().await?;
         let Settings { logs, dns, machine, .. } = &*self.tools.settings;
-        Ok(sandbox_config(SandboxParts {
+        let config = sandbox_config(SandboxParts {
             pod: self.pod,
             attempt,
+            users,
             logs,
             hostname: HostName::of(self.pod, &dns.cluster_domain).for_kernel(self.pod)?,
             dns_config: dns_of_pod(self.pod, dns).config,
             machine,
             cgroup: self.tools.groups.as_ref().map(|groups| groups.parent(self.pod)),
-        }))
+        });
+        Ok((config, users))
     }
 
     /// What people should know of what the pod asks for and does not get.
@@ -304,8 +315,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// A pod that cannot have the name it wants stays without a sandbox.
-    fn cannot_be_named(&self, error: &NameTooLong, outcome: &mut Outcome) {
+    /// A pod that cannot have the name, or the users, that it wants stays without a sandbox.
+    fn no_sandbox(&self, error: &NoSandbox, outcome: &mut Outcome) {
         let message = format!("Failed to create pod sandbox: {error}");
         self.journal.warning(None, "FailedCreatePodSandBox", message);
         outcome.hold(self.now().plus(self.tools.settings.retry));
@@ -326,6 +337,15 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 }
 
+/// Why a pod cannot have a sandbox.
+#[derive(Debug, thiserror::Error)]
+enum NoSandbox {
+    #[error(transparent)]
+    Name(#[from] NameTooLong),
+    #[error(transparent)]
+    Users(#[from] NoUsers),
+}
+
 /// The runtime's own choice of how to run a pod.
 const DEFAULT_HANDLER: &str = "";
 
@@ -336,6 +356,7 @@ const SANDBOX: &str = "sandbox";
 struct Home {
     sandbox: SandboxId,
     config: v1::PodSandboxConfig,
+    users: Option<IdRange>,
     ips: Vec<IpAddr>,
     prepared: Prepared,
 }

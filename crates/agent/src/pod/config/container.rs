@@ -13,6 +13,7 @@ use crate::environment::{Environment, EnvironmentError};
 use crate::image::Resolved;
 use crate::pod::hash::{container_hash, hex};
 use crate::pod::stop_signal;
+use crate::user_ids::IdRange;
 use crate::volumes::{Mount, Propagation, VolumeError};
 
 const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
@@ -57,13 +58,15 @@ pub(crate) struct ContainerParts<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) security: &'a SecuritySettings,
     pub(crate) runtime: RuntimeFeatures,
+    /// The ids of its users, if they are not those of the host.
+    pub(crate) users: Option<IdRange>,
 }
 
 /// What the runtime makes a container from.
 pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::ContainerConfig, ConfigError> {
     let ContainerParts { pod, container, restart_count, image, environment, mounts, machine, .. } = *parts;
     let mounts: Result<Vec<v1::Mount>, ConfigError> =
-        mounts.iter().map(|one| mount(one, container, parts.runtime)).collect();
+        mounts.iter().map(|one| mount(one, container, parts.runtime, parts.users)).collect();
     let expanded = |texts: Option<&Vec<String>>| environment.expand_all(texts.map_or(&[][..], Vec::as_slice));
     let identity = identity_labels(pod).into_iter();
     let name = (labels::CONTAINER_NAME.to_owned(), container.name.clone());
@@ -91,7 +94,13 @@ pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::Contain
         stop_signal: stop_signal::of(container).into(),
         linux: Some(v1::LinuxContainerConfig {
             resources: Some(resources::of_container(pod, container, machine)),
-            security_context: Some(security::of_container(pod, container, image, parts.security)?),
+            security_context: Some(security::of_container(
+                pod,
+                container,
+                image,
+                parts.security,
+                parts.users,
+            )?),
         }),
         ..v1::ContainerConfig::default()
     })
@@ -125,7 +134,12 @@ fn annotations(
     .filter_map(|(key, value)| Some((key.to_owned(), value?)))
 }
 
-fn mount(mount: &Mount, container: &Container, runtime: RuntimeFeatures) -> Result<v1::Mount, ConfigError> {
+fn mount(
+    mount: &Mount,
+    container: &Container,
+    runtime: RuntimeFeatures,
+    users: Option<IdRange>,
+) -> Result<v1::Mount, ConfigError> {
     let resolved = mount.recursive_read_only.resolve(runtime.recursive_read_only);
     let recursive_read_only = resolved.ok_or_else(|| ConfigError::NoRecursiveReadOnly {
         container: container.name.clone(),
@@ -143,6 +157,9 @@ fn mount(mount: &Mount, container: &Container, runtime: RuntimeFeatures) -> Resu
         selinux_relabel: mount.selinux_relabel,
         propagation: propagation.into(),
         recursive_read_only,
+        // Files keep their owners on the host; the container sees those that it knows.
+        uid_mappings: users.map(security::id_mapping).into_iter().collect(),
+        gid_mappings: users.map(security::id_mapping).into_iter().collect(),
         ..v1::Mount::default()
     })
 }
@@ -179,6 +196,7 @@ mod tests {
             machine: &Machine::default(),
             security: &SecuritySettings::default(),
             runtime: RuntimeFeatures::default(),
+            users: None,
         })
         .unwrap();
         assert_eq!(config.metadata.unwrap().attempt, 4);
@@ -205,6 +223,26 @@ mod tests {
     }
 
     #[test]
+    fn every_mount_of_a_pod_with_users_of_its_own_shows_files_as_theirs() {
+        let wanted = Mount {
+            volume: "v".to_owned(),
+            host_path: "/v".into(),
+            container_path: "/v".to_owned(),
+            read_only: false,
+            recursive_read_only: crate::volumes::RecursiveReadOnly::Disabled,
+            propagation: Propagation::Private,
+            selinux_relabel: false,
+        };
+        let of = |users| {
+            mount(&wanted, &testkit::container("c"), RuntimeFeatures::default(), users).expect("a mount")
+        };
+        let ids = v1::IdMapping { host_id: 65_536, container_id: 0, length: 65_536 };
+        let mapped = of(Some(IdRange { first: 65_536, length: 65_536 }));
+        assert_eq!((mapped.uid_mappings, mapped.gid_mappings), (vec![ids], vec![ids]));
+        assert!(of(None).uid_mappings.is_empty() && of(None).gid_mappings.is_empty());
+    }
+
+    #[test]
     fn read_only_mounts_are_so_all_the_way_down_where_the_runtime_can() {
         use crate::volumes::RecursiveReadOnly::{Disabled, Enabled, IfPossible};
         let container = testkit::container("c");
@@ -219,7 +257,7 @@ mod tests {
                 selinux_relabel: false,
             };
             let runtime = RuntimeFeatures { recursive_read_only: can, ..RuntimeFeatures::default() };
-            mount(&wanted, &container, runtime).map(|mount| mount.recursive_read_only)
+            mount(&wanted, &container, runtime, None).map(|mount| mount.recursive_read_only)
         };
         let table = [
             (Disabled, true, Some(false)),

@@ -10,12 +10,15 @@ use super::names::log_directory;
 use super::{Machine, resources, security};
 use crate::admission::dotted_sysctl;
 use crate::pod::spec;
+use crate::user_ids::IdRange;
 
 /// What a sandbox is configured from.
 #[derive(Clone, Debug)]
 pub(crate) struct SandboxParts<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) attempt: u32,
+    /// The ids of its users, if they are not those of the host.
+    pub(crate) users: Option<IdRange>,
     /// Where the logs of all pods are.
     pub(crate) logs: &'a Path,
     pub(crate) hostname: String,
@@ -27,7 +30,7 @@ pub(crate) struct SandboxParts<'a> {
 
 /// What the runtime makes a sandbox from.
 pub(crate) fn sandbox_config(parts: SandboxParts<'_>) -> v1::PodSandboxConfig {
-    let SandboxParts { pod, attempt, logs, hostname, dns_config, machine, cgroup } = parts;
+    let SandboxParts { pod, attempt, users, logs, hostname, dns_config, machine, cgroup } = parts;
     let (resources, overhead) = resources::of_sandbox(pod, machine);
     let sysctls = pod
         .spec
@@ -49,7 +52,7 @@ pub(crate) fn sandbox_config(parts: SandboxParts<'_>) -> v1::PodSandboxConfig {
         labels: pod_labels(pod),
         annotations: pod.metadata.annotations.clone().unwrap_or_default().into_iter().collect(),
         linux: Some(v1::LinuxPodSandboxConfig {
-            security_context: Some(security::of_sandbox(pod)),
+            security_context: Some(security::of_sandbox(pod, users)),
             sysctls: sysctls
                 .iter()
                 .map(|sysctl| (dotted_sysctl(&sysctl.name), sysctl.value.clone()))
@@ -115,6 +118,7 @@ mod tests {
         let config = sandbox_config(SandboxParts {
             pod: &pod,
             attempt: 3,
+            users: None,
             logs: Path::new("/var/log/pods"),
             hostname: String::new(),
             dns_config: None,

@@ -11,6 +11,7 @@ use rubelet_cri::v1;
 use super::container::ConfigError;
 use crate::image::Resolved;
 use crate::pod::spec;
+use crate::user_ids::IdRange;
 
 /// Hidden from containers, unless they ask for an unmasked `/proc`.
 const MASKED: [&str; 12] = [
@@ -56,7 +57,7 @@ fn of_pod(pod: &Pod) -> Option<&PodSecurityContext> {
 }
 
 /// Which namespaces the containers of a pod share with whom.
-pub(super) fn namespaces(pod: &Pod) -> v1::NamespaceOption {
+pub(super) fn namespaces(pod: &Pod, users: Option<IdRange>) -> v1::NamespaceOption {
     let spec = pod.spec.as_ref();
     let is_set = |value: Option<bool>| value.unwrap_or(false);
     let node_or_pod = |is_node| if is_node { v1::NamespaceMode::Node } else { v1::NamespaceMode::Pod };
@@ -69,18 +70,28 @@ pub(super) fn namespaces(pod: &Pod) -> v1::NamespaceOption {
         network: node_or_pod(spec::uses_host_network(pod)).into(),
         ipc: node_or_pod(spec.is_some_and(|spec| is_set(spec.host_ipc))).into(),
         pid: pid.into(),
+        userns_options: Some(v1::UserNamespace {
+            mode: node_or_pod(users.is_none()).into(),
+            uids: users.map(id_mapping).into_iter().collect(),
+            gids: users.map(id_mapping).into_iter().collect(),
+        }),
         ..v1::NamespaceOption::default()
     }
 }
 
+/// Root of the pod is the first of its ids on the host.
+pub(super) fn id_mapping(users: IdRange) -> v1::IdMapping {
+    v1::IdMapping { host_id: users.first, container_id: 0, length: users.length }
+}
+
 /// The security of a sandbox.
-pub(super) fn of_sandbox(pod: &Pod) -> v1::LinuxSandboxSecurityContext {
+pub(super) fn of_sandbox(pod: &Pod, users: Option<IdRange>) -> v1::LinuxSandboxSecurityContext {
     let context = of_pod(pod);
     let is_privileged = |container: &Container| {
         container.security_context.as_ref().and_then(|context| context.privileged).unwrap_or(false)
     };
     v1::LinuxSandboxSecurityContext {
-        namespace_options: Some(namespaces(pod)),
+        namespace_options: Some(namespaces(pod, users)),
         privileged: spec::all_containers(pod).any(is_privileged),
         seccomp: Some(profile(v1::security_profile::ProfileType::RuntimeDefault, "")),
         selinux_options: context.and_then(|context| context.se_linux_options.as_ref()).map(selinux),
@@ -102,6 +113,7 @@ pub(super) fn of_container(
     container: &Container,
     image: &Resolved,
     settings: &SecuritySettings,
+    users: Option<IdRange>,
 ) -> Result<v1::LinuxContainerSecurityContext, ConfigError> {
     let (of_pod, own) = (of_pod(pod), container.security_context.as_ref());
     let user = own.and_then(|own| own.run_as_user).or_else(|| of_pod.and_then(|pod| pod.run_as_user));
@@ -122,7 +134,7 @@ pub(super) fn of_container(
     Ok(v1::LinuxContainerSecurityContext {
         capabilities: own.and_then(|own| own.capabilities.as_ref()).map(capabilities),
         privileged: is_privileged,
-        namespace_options: Some(namespaces(pod)),
+        namespace_options: Some(namespaces(pod, users)),
         selinux_options: selinux_options
             .or_else(|| of_pod.and_then(|pod| pod.se_linux_options.as_ref()))
             .map(selinux),

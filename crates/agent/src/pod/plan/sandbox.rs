@@ -30,7 +30,9 @@ pub(super) fn decide(Inputs { pod, status, .. }: Inputs<'_>) -> Decision {
         return Decision::Recreate(Replacement { attempt, replaces: Some(newest.id.clone()) });
     }
     // It is not broken: another is wanted, and nobody is told that it changed.
-    if newest.is_on_host_network.is_some_and(|is_on_host| is_on_host != on_host) {
+    let is_on_other_network = newest.is_on_host_network.is_some_and(|is_on_host| is_on_host != on_host);
+    let has_other_users = newest.has_own_users.is_some_and(|has_own| has_own != spec::has_own_users(pod));
+    if is_on_other_network || has_other_users {
         return Decision::Recreate(Replacement { attempt, replaces: None });
     }
     if !on_host && newest.has_network && newest.ips.is_empty() {

@@ -169,6 +169,29 @@ fn a_sandbox_without_an_address_or_on_another_network_is_replaced() {
 }
 
 #[test]
+fn a_sandbox_with_other_users_is_replaced() {
+    // what the pod says of the host's users; whether its sandbox has its own → plan
+    let table = [
+        (None, Some(false), "nothing"),
+        (Some(true), Some(false), "nothing"),
+        (Some(false), Some(true), "nothing"),
+        (Some(false), Some(false), "create 1: c0"),
+        (None, Some(true), "create 1: c0"),
+        (Some(true), Some(true), "create 1: c0"),
+        (Some(false), None, "nothing"),
+        (None, None, "nothing"),
+    ];
+    for (host_users, has_own_users, wanted) in table {
+        let mut pod = pod("Always", &[], &["c0"]);
+        pod.spec.as_mut().unwrap().host_users = host_users;
+        let mut status = testkit::status(Ready, &[("c0", Running)]);
+        status.sandboxes[0].has_own_users = has_own_users;
+        let case = (host_users, has_own_users);
+        assert_eq!(planned(&pod, &status, &Verdicts::default()), wanted, "{case:?}");
+    }
+}
+
+#[test]
 fn init_containers() {
     let done = [("i0", Exited(0)), ("i1", Exited(0)), ("i2", Exited(0))];
     let but_last = |is| [("i0", Exited(0)), ("i1", Exited(0)), ("i2", is)];

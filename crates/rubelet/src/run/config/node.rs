@@ -22,6 +22,8 @@ pub(crate) struct NodeConfig {
     pub(crate) cpu_quota: Option<bool>,
     pub(crate) cpu_period: Option<Duration>,
     pub(crate) single_process_oom_kill: bool,
+    /// How many ids a pod with users of its own gets.
+    pub(crate) ids_per_pod: Option<u32>,
     pub(crate) groups: GroupConfig,
 }
 
@@ -113,6 +115,7 @@ impl NodeConfig {
             cpu_quota: fields.take("cpuCFSQuota")?,
             cpu_period: cpu_period(fields)?,
             single_process_oom_kill: fields.take("singleProcessOOMKill")?.unwrap_or(false),
+            ids_per_pod: ids_per_pod(fields, ignored)?,
             groups: GroupConfig {
                 are_made: fields.take("cgroupsPerQOS")?.unwrap_or(true),
                 driver: match fields.amount::<String>("cgroupDriver")? {
@@ -124,6 +127,18 @@ impl NodeConfig {
                 pids_limit: fields.take::<i64>("podPidsLimit")?.filter(|limit| *limit > 0),
             },
         })
+    }
+}
+
+fn ids_per_pod(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<Option<u32>, ConfigError> {
+    const FIELD: &str = "userNamespaces";
+    let mut nested = fields.take::<BTreeMap<String, Option<i64>>>(FIELD)?.unwrap_or_default();
+    let number = nested.remove("idsPerPod").flatten();
+    ignored.extend(nested.into_keys().map(|field| format!("{FIELD}.{field}")));
+    let Some(number) = number else { return Ok(None) };
+    match u32::try_from(number) {
+        Ok(number @ 1..) if number.is_multiple_of(65_536) => Ok(Some(number)),
+        _ => Err(wrong("userNamespaces.idsPerPod", &"must be a multiple of 65536, and less than 1<<32")),
     }
 }
 

@@ -17,7 +17,7 @@ fn what_we_honour_is_read_and_the_rest_is_named() {
          allowedUnsafeSysctls: ['net.core.*']\nseccompDefault: true\n\
          cgroupDriver: systemd\ncgroupRoot: /mine\npodPidsLimit: 100\n\
          crashLoopBackOff:\n  maxContainerRestartPeriod: 60s\nclusterDNS: [10.96.0.10]\n\
-         clusterDomain: cluster.local\nresolvConf: \"\"\n",
+         clusterDomain: cluster.local\nresolvConf: \"\"\nuserNamespaces: {idsPerPod: 131072}\n",
     )
     .unwrap();
     let wanted = FileConfig {
@@ -44,6 +44,7 @@ fn what_we_honour_is_read_and_the_rest_is_named() {
             kept_free: KeptFree { memory: Threshold::Percent(5), disk: Threshold::Percent(0) },
             unsafe_sysctls: vec!["net.core.*".parse().unwrap()],
             seccomp_default: true,
+            ids_per_pod: Some(131_072),
             groups: GroupConfig {
                 driver: Some(rubelet_agent::cgroup::Driver::Systemd),
                 root: Some("/mine".to_owned()),
@@ -67,6 +68,9 @@ fn what_is_wrong_is_said() {
         ("kind: KubeletConfiguration\nmaxParallelImagePulls: many", "maxParallelImagePulls: "),
         ("kind: KubeletConfiguration\nclusterDNS: [here]", "clusterDNS: "),
         ("kind: KubeletConfiguration\nsyncFrequency: soon", "syncFrequency: "),
+        ("kind: KubeletConfiguration\nuserNamespaces: {idsPerPod: 1000}", "userNamespaces.idsPerPod: "),
+        ("kind: KubeletConfiguration\nuserNamespaces: {idsPerPod: 0}", "userNamespaces.idsPerPod: "),
+        ("kind: KubeletConfiguration\nuserNamespaces: {idsPerPod: 4294967296}", "userNamespaces.idsPerPod: "),
         ("kind: KubeletConfiguration\nallowedUnsafeSysctls: [vm.*]", "allowedUnsafeSysctls: "),
         ("kind: KubeletConfiguration\nevictionHard: {memory.available: 101%}", "evictionHard: "),
         ("kind: KubeletConfiguration\ncgroupDriver: mine", "cgroupDriver: \"mine\" is not"),

@@ -21,7 +21,7 @@ fn of(pod: &Pod, image: &Resolved) -> Result<v1::LinuxContainerSecurityContext, 
         hidden_paths: vec!["/sys/hot".to_owned()],
         ..SecuritySettings::default()
     };
-    of_container(pod, &spec::containers(pod)[0], image, &settings)
+    of_container(pod, &spec::containers(pod)[0], image, &settings, None)
 }
 
 #[test]
@@ -79,16 +79,33 @@ fn proc_is_masked_unless_asked_otherwise() {
 #[test]
 fn namespaces_are_those_that_the_pod_asks_for() {
     let mut pod = testkit::pod("Always", &[], &["c"]);
-    let options = namespaces(&pod);
+    let options = namespaces(&pod, None);
     assert_eq!(options.network(), v1::NamespaceMode::Node);
     assert_eq!((options.ipc(), options.pid()), (v1::NamespaceMode::Pod, v1::NamespaceMode::Container));
     let spec = pod.spec.as_mut().unwrap();
     spec.host_network = None;
     spec.share_process_namespace = Some(true);
     spec.host_ipc = Some(true);
-    let options = namespaces(&pod);
+    let options = namespaces(&pod, None);
     assert_eq!(options.network(), v1::NamespaceMode::Pod);
     assert_eq!((options.ipc(), options.pid()), (v1::NamespaceMode::Node, v1::NamespaceMode::Pod));
+}
+
+#[test]
+fn users_are_those_of_the_host_unless_the_pod_has_ids() {
+    let pod = pod(PodSecurityContext::default(), SecurityContext::default());
+    let of_host = v1::UserNamespace { mode: v1::NamespaceMode::Node.into(), ..Default::default() };
+    let ids = v1::IdMapping { host_id: 131_072, container_id: 0, length: 65_536 };
+    let own = v1::UserNamespace { mode: v1::NamespaceMode::Pod.into(), uids: vec![ids], gids: vec![ids] };
+    let range = IdRange { first: 131_072, length: 65_536 };
+    for (users, wanted) in [(None, of_host), (Some(range), own)] {
+        let settings = SecuritySettings::default();
+        let container = of_container(&pod, &spec::containers(&pod)[0], &image(None, ""), &settings, users);
+        let options = [of_sandbox(&pod, users).namespace_options, container.unwrap().namespace_options];
+        for options in options {
+            assert_eq!(options.unwrap().userns_options, Some(wanted.clone()), "{users:?}");
+        }
+    }
 }
 
 #[test]
@@ -177,7 +194,7 @@ fn groups_privileges_and_labels_are_passed_on() {
         (capabilities.add_capabilities, capabilities.drop_capabilities),
         (vec!["NET_ADMIN".to_owned()], vec!["ALL".to_owned()])
     );
-    let sandbox = of_sandbox(&pod);
+    let sandbox = of_sandbox(&pod, None);
     assert_eq!(sandbox.supplemental_groups_policy(), v1::SupplementalGroupsPolicy::Strict);
     assert_eq!(sandbox.run_as_group, None, "a group alone is none");
 }

@@ -1,0 +1,30 @@
+//! Users of its own for a pod that asks for them.
+
+use super::Work;
+use crate::off_thread::off_thread;
+use crate::pod::spec;
+use crate::runtime::{ImageStore, Runtime};
+use crate::user_ids::{IdRange, UserIdsError};
+
+/// Why a pod cannot have users of its own. The text that a kubelet has for it is the kubelet's.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoUsers {
+    #[error("can't set `spec.hostUsers: false`, runtime does not support user namespaces")]
+    NotHere,
+    #[error(transparent)]
+    Ids(#[from] UserIdsError),
+}
+
+impl<R: Runtime + ImageStore> Work<'_, R> {
+    /// The ids of the host that its users have; nothing, if it has those of the host.
+    pub(super) async fn users(&self) -> Result<Option<IdRange>, NoUsers> {
+        if !spec::has_own_users(self.pod) {
+            return Ok(None);
+        }
+        if !self.tools.settings.admission.runtime.user_namespaces {
+            return Err(NoUsers::NotHere);
+        }
+        let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
+        Ok(Some(off_thread(move || tools.user_ids.of_pod(&uid)).await?))
+    }
+}

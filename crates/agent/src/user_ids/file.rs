@@ -1,0 +1,49 @@
+//! `userns` in the folder of a pod: its range, in the words of a kubelet's file of that name.
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::IdRange;
+use crate::pod_file::{self, Outlives};
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Mappings {
+    uid_mappings: Vec<Mapping>,
+    gid_mappings: Vec<Mapping>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Mapping {
+    host_id: u32,
+    container_id: u32,
+    length: u32,
+}
+
+impl Mappings {
+    /// The one range that is written there; why it is not one, if it is not.
+    pub(super) fn range(&self) -> Result<IdRange, &'static str> {
+        let ([users], [groups]) = (&self.uid_mappings[..], &self.gid_mappings[..]) else {
+            return Err("it must have one mapping");
+        };
+        let range = IdRange { first: users.host_id, length: users.length };
+        match users {
+            _ if users != groups => Err("GID and UID mapping should be identical"),
+            Mapping { container_id: 1.., .. } => Err("UID 0 must be mapped"),
+            Mapping { host_id: 0, .. } => Err("it begins with root of the host"),
+            Mapping { length: 0, .. } => Err("it is empty"),
+            _ if range.end() > 1 << 32 => Err("there are no such ids"),
+            _ => Ok(range),
+        }
+    }
+}
+
+/// Writes it so that it outlives a power cut: the containers of a runtime may, too.
+pub(super) fn write(path: &Path, range: IdRange) -> io::Result<()> {
+    let mapping = Mapping { host_id: range.first, container_id: 0, length: range.length };
+    let mappings = Mappings { uid_mappings: vec![mapping], gid_mappings: vec![mapping] };
+    pod_file::write(path, &mappings, Outlives::Machine)
+}
