@@ -1,5 +1,6 @@
 //! The `rubelet` binary: the command line, and nothing that a library could do.
 
+mod backlog;
 mod cli;
 mod columns;
 mod describe;
@@ -10,6 +11,7 @@ mod home;
 mod http;
 mod last_agent;
 mod local;
+mod log;
 mod logs;
 mod place;
 mod pods;

@@ -107,8 +107,12 @@ fn show(text: &str) {
 
 /// Says what went wrong, on standard error, and how the command ends for it.
 fn fail(failure: Failure, error: &dyn Display) -> ExitCode {
-    anstream::eprintln!("{}error:{:#} {error}", ERROR, ERROR);
+    anstream::eprintln!("{}", complaint(error));
     failure.into()
+}
+
+fn complaint(error: &dyn Display) -> String {
+    format!("{ERROR}error:{ERROR:#} {error}")
 }
 
 const ERROR: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();

@@ -3,17 +3,17 @@
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rubelet_agent::settings::PullRate;
 use rubelet_cri::Endpoint;
 use tracing_subscriber::EnvFilter;
 
-use super::fail;
+use super::complaint;
 use crate::exit::Failure;
 use crate::place::Place;
-use crate::run::{Ended, FileConfig, Listen, NodeConfig, Plan, RunError, Screen, run as run_plan};
+use crate::run::{Ended, FileConfig, Listen, NodeConfig, Plan, Remarks, RunError, run as run_plan};
 
 /// The arguments of `rubelet run`.
 #[derive(Debug, clap::Args)]
@@ -87,44 +87,49 @@ fn label(text: &str) -> Result<(String, String), &'static str> {
 const USUAL_LOG: &str = "warn,rubelet_agent::source=off";
 
 pub(super) fn run(args: &Args) -> ExitCode {
+    let remarks = Remarks::open(!args.plain && !args.once);
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL_LOG));
-    let screen = if args.plain || args.once { None } else { Screen::of_terminal() };
     let log = tracing_subscriber::fmt().with_ansi(std::io::stderr().is_terminal()).with_env_filter(filter);
-    match screen.clone() {
-        Some(screen) => log.with_writer(move || screen.clone()).init(),
-        None => log.with_writer(std::io::stderr).init(),
+    let writer = remarks.clone();
+    log.with_writer(move || writer.clone()).init();
+    let ended = run_with(args, &remarks);
+    if let Err((_, why)) = &ended {
+        remarks.print(&complaint(why));
     }
-    let config = match args.config.as_deref().map(FileConfig::load).transpose() {
-        Ok(config) => config.unwrap_or_default(),
-        Err(error) => {
-            let place = args.config.as_deref().unwrap_or(Path::new("")).display();
-            return fail(Failure::Usage, &format_args!("{place}: {error}"));
-        }
-    };
-    if !config.ignored.is_empty() {
-        anstream::eprintln!(
-            "these fields of the configuration have no effect: {}",
-            config.ignored.join(", ")
-        );
-    }
-    let plan = args.plan(config, screen);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(Failure::System, &error),
-    };
-    let ended = runtime.block_on(run_plan(plan));
-    // What still waits for a disk or a child must not keep us from ending.
-    runtime.shutdown_background();
+    remarks.end();
     match ended {
         Ok(Ended::Told | Ended::AllSucceeded) => ExitCode::SUCCESS,
         Ok(Ended::SomeFailed) => Failure::Pods.into(),
-        Err(error) => fail(failure(&error), &error),
+        Err((failure, _)) => failure.into(),
     }
+}
+
+/// How the run ended, or why there was none.
+fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> {
+    let config = match &args.config {
+        Some(path) => FileConfig::load(path)
+            .map_err(|error| (Failure::Usage, format!("{}: {error}", path.display())))?,
+        None => FileConfig::default(),
+    };
+    if !config.ignored.is_empty() {
+        let ignored = config.ignored.join(", ");
+        remarks.print(&format!("these fields of the configuration have no effect: {ignored}"));
+    }
+    let plan = args.plan(config, remarks.clone());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| (Failure::System, error.to_string()))?;
+    let ended = runtime.block_on(run_plan(plan));
+    // What still waits for a disk or a child must not keep us from ending.
+    runtime.shutdown_background();
+    ended.map_err(|error| (failure(&error), error.to_string()))
 }
 
 impl Args {
     /// What to run: the command line first, then the file, then what is usual.
-    fn plan(&self, file: FileConfig, screen: Option<Screen>) -> Plan {
+    fn plan(&self, file: FileConfig, remarks: Remarks) -> Plan {
         let usual = Listen(Some(SocketAddr::from(([127, 0, 0, 1], 10255))));
         let paths = self.paths.iter().cloned();
         let urls = self.manifest_url.iter().cloned();
@@ -157,7 +162,7 @@ impl Args {
             cluster_dns: file.cluster_dns,
             cluster_domain: file.cluster_domain,
             once: self.once,
-            screen,
+            remarks,
         }
     }
 }

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use rubelet_runtime::embedded::{Options, Root, serve};
 
-use super::fail;
+use super::{complaint, fail};
 use crate::exit::Failure;
 use crate::home::{DataDir, Home};
+use crate::log::Log;
 
 /// Arguments of `rubelet runtime`.
 #[derive(Debug, clap::Args)]
@@ -36,12 +37,14 @@ pub(super) fn run(args: &Args) -> ExitCode {
         cni_bin_dirs: args.cni_bin_dir.clone(),
         ..Options::default()
     };
-    log_to_stderr();
+    let log = Log::default();
+    log_to(log.clone());
     // Before the first thread.
     let root = match Root::become_root(&mut options) {
         Ok(root) => root,
         Err(error) => return fail(Failure::System, &error),
     };
+    log.start();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(Failure::System, &error),
@@ -50,19 +53,24 @@ pub(super) fn run(args: &Args) -> ExitCode {
     // With it ends every task that holds the data folder.
     drop(runtime);
     root.release(&options);
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(Failure::System, &error),
+    if let Err(error) = &served {
+        log.print(&complaint(error));
     }
+    log.end();
+    served.map_or_else(|_| Failure::System.into(), |()| ExitCode::SUCCESS)
 }
 
 /// Coloured on a terminal only; `RUST_LOG` says how much.
-fn log_to_stderr() {
+fn log_to(log: Log) {
     let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     let filter = tracing_subscriber::EnvFilter::builder()
         .with_default_directive(tracing_subscriber::filter::LevelFilter::INFO.into())
         .from_env_lossy();
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colour).with_env_filter(filter).init();
+    tracing_subscriber::fmt()
+        .with_writer(move || log.clone())
+        .with_ansi(colour)
+        .with_env_filter(filter)
+        .init();
 }
 
 /// Ready when somebody wants us to end. Containers go on.

@@ -3,13 +3,14 @@
 use rubelet_agent::cgroup::{CgroupSettings, Driver, PodGroups};
 use rubelet_cri::{RuntimeClient, v1};
 
-use super::GroupConfig;
+use super::{GroupConfig, Remarks};
 
-/// The control groups of pods, and how they are made, where they can be had. Where not, that is said once, and pods are where the runtime puts
-/// them.
+/// The control groups of pods, and how they are made, where they can be had. Where not, that is said once, and pods are
+/// where the runtime puts them.
 pub(super) async fn open(
     config: &GroupConfig,
     client: &RuntimeClient,
+    remarks: &Remarks,
 ) -> Option<(PodGroups, CgroupSettings)> {
     if !config.are_made {
         return None;
@@ -19,7 +20,7 @@ pub(super) async fn open(
         None => config.driver.unwrap_or_default(),
     };
     if driver == Driver::Systemd && config.pids_limit.is_some() {
-        anstream::eprintln!("podPidsLimit has no effect: the runtime leaves control groups to systemd");
+        remarks.print("podPidsLimit has no effect: the runtime leaves control groups to systemd");
     }
     let usual = CgroupSettings::default();
     let settings = CgroupSettings {
@@ -30,9 +31,9 @@ pub(super) async fn open(
     match PodGroups::open(&settings) {
         Ok(groups) => Some((groups, settings)),
         Err(error) => {
-            anstream::eprintln!(
+            remarks.print(&format!(
                 "pods have no control groups of their own, and a pod with limits as a whole does not start: {error}"
-            );
+            ));
             None
         }
     }

@@ -6,6 +6,7 @@ mod embedded;
 mod groups;
 mod node;
 mod once;
+mod remarks;
 mod report;
 mod rest;
 mod sources;
@@ -26,7 +27,7 @@ use crate::place::Place;
 pub(crate) use config::{FileConfig, GroupConfig, NodeConfig, Upkeep};
 pub(crate) use embedded::{Embedded, EmbeddedError};
 pub(crate) use node::name as node_name;
-pub(crate) use table::Screen;
+pub(crate) use remarks::Remarks;
 pub(crate) use wire::{Ended, RunError, run};
 
 /// What to run.
@@ -61,8 +62,8 @@ pub(crate) struct Plan {
     pub(crate) cluster_domain: Option<String>,
     /// Whether to end when all pods have.
     pub(crate) once: bool,
-    /// Where to show a table; if nowhere, lines are printed.
-    pub(crate) screen: Option<Screen>,
+    /// What is said beside the output; where there is no table, the output is a line for each change.
+    pub(crate) remarks: Remarks,
 }
 
 /// An address, or none.

@@ -12,9 +12,9 @@ use rubelet_agent::runtime::{ImageStore, Runtime};
 use rubelet_agent::source::SourceId;
 use rubelet_agent::sync_loop::{Agent, AgentHandle};
 
-use super::table;
+use super::Plan;
+use super::table::{self, Screen};
 use super::wire::Ended;
-use super::{Plan, Screen};
 use crate::printer::{Printer, Stopped};
 use crate::summary::{Mood, Summary, short_time};
 
@@ -27,11 +27,11 @@ const FAINT: Style = Style::new().dimmed();
 pub(super) fn introduce(plan: &Plan, runtime: &str, address: Option<SocketAddr>) {
     let paths = plan.paths.iter().map(|path| path.display().to_string());
     let all: Vec<String> = paths.chain(plan.urls.iter().cloned()).collect();
-    anstream::eprintln!("running the pods of {} with {runtime}", all.join(", "));
+    plan.remarks.print(&format!("running the pods of {} with {runtime}", all.join(", ")));
     if let Some(address) = address {
-        anstream::eprintln!(
+        plan.remarks.print(&format!(
             "{FAINT}http://{address}/pods shows them, rubelet ps too; Ctrl-C ends the agent, not the pods{FAINT:#}"
-        );
+        ));
     }
 }
 
@@ -39,16 +39,16 @@ pub(super) fn introduce(plan: &Plan, runtime: &str, address: Option<SocketAddr>)
 pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
     let running = agent.board().all().iter().filter(|view| view.stage != Stage::Terminated).count();
     if running == 0 {
-        anstream::eprintln!("the agent has ended; no pod runs");
+        plan.remarks.print("the agent has ended; no pod runs");
         return;
     }
     let is_default = plan.place.given() == std::path::Path::new("/var/lib/rubelet");
     let folder =
         if is_default { String::new() } else { format!(" --data-dir {}", plan.place.given().display()) };
     let pods = if running == 1 { "1 pod goes on".to_owned() } else { format!("{running} pods go on") };
-    anstream::eprintln!(
+    plan.remarks.print(&format!(
         "the agent has ended; {pods}. `rubelet run` takes over again; `rubelet stop --all{folder}` ends them"
-    );
+    ));
 }
 
 /// Runs the agent and shows how it goes, until it should end.

@@ -94,7 +94,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         pod_logs: plan.pod_logs.clone(),
         node_name: node_name.clone(),
     };
-    let groups = groups::open(&plan.node.groups, &runtime.client()).await;
+    let groups = groups::open(&plan.node.groups, &runtime.client(), &plan.remarks).await;
     let told = LastAgent {
         runtime_endpoint: plan.runtime_endpoint.as_ref().map(ToString::to_string),
         pod_logs: plan.pod_logs.clone(),
@@ -148,7 +148,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         if plan.once {
             once::run(agent, &handle, &plan.pod_logs, until).await
         } else {
-            Ok(report::run(agent, &handle, plan.screen.as_ref(), until).await)
+            Ok(report::run(agent, &handle, plan.remarks.screen(), until).await)
         }
     };
     let stood_still = watch::Sender::default();
@@ -161,7 +161,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     if let Some(recorder) = pleg.record(None)
         && let Err(error) = recorder.finish()
     {
-        anstream::eprintln!("the recording is not complete: {error}");
+        plan.remarks.print(&format!("the recording is not complete: {error}"));
     }
     if let Some(lost) = lost {
         return Err(lost.into());

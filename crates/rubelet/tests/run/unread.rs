@@ -1,5 +1,6 @@
-//! An agent whose output nobody reads keeps its pods all the same.
+//! An agent whose output or log nobody reads keeps its pods all the same.
 
+use std::io::PipeReader;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,8 +17,28 @@ fn write_pod(folder: &Path, name: &str) {
     std::fs::write(folder.join(format!("{name}.yaml")), manifest).expect("written");
 }
 
+/// A pipe that is full before anything is written to it, and its reader, who does nothing.
+fn full_pipe() -> (PipeReader, Stdio) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let room = rustix::pipe::fcntl_getpipe_size(&writer).expect("its size");
+    std::io::Write::write_all(&mut &writer, &vec![b'\n'; room]).expect("it takes that much");
+    (reader, Stdio::from(writer))
+}
+
 #[tokio::test]
 async fn an_agent_goes_on_while_nobody_reads_its_output() {
+    let (_reader, output) = full_pipe();
+    goes_on(|agent| agent.stdout(output)).await;
+}
+
+#[tokio::test]
+async fn an_agent_goes_on_while_nobody_reads_its_log() {
+    let (_reader, log) = full_pipe();
+    goes_on(|agent| agent.stdout(Stdio::null()).stderr(log).env("RUST_LOG", "trace")).await;
+}
+
+/// Runs an agent, lets it know pods, one before and one after it was started, and ends it.
+async fn goes_on(prepare: impl FnOnce(&mut Command) -> &mut Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(folder.path().join("s")).await.expect("served");
@@ -25,18 +46,13 @@ async fn an_agent_goes_on_while_nobody_reads_its_output() {
     std::fs::create_dir(&pods).expect("made");
     write_pod(&pods, "first");
 
-    // A pipe that is full before anything is written to it.
-    let (_reader, writer) = std::io::pipe().expect("a pipe");
-    let room = rustix::pipe::fcntl_getpipe_size(&writer).expect("its size");
-    std::io::Write::write_all(&mut &writer, &vec![b'\n'; room]).expect("it takes that much");
-    let mut agent = Command::new(env!("CARGO_BIN_EXE_rubelet"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rubelet"));
+    command
         .args(["run", &at("pods"), "--data-dir", &at("data"), "--pod-logs-dir", &at("logs")])
         .args(["--listen", "off", "--node-name", "n", "--runtime-endpoint", &runtime.endpoint()])
         .stdin(Stdio::null())
-        .stdout(Stdio::from(writer))
-        .kill_on_drop(true)
-        .spawn()
-        .expect("it starts");
+        .kill_on_drop(true);
+    let mut agent = prepare(&mut command).spawn().expect("it starts");
 
     let data = at("data");
     let until_known = async |name: &str| {

@@ -4,7 +4,6 @@
 //! table replaces one that was not printed yet, and of the lines that wait the oldest are left out when there are too
 //! many.
 
-use std::collections::VecDeque;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +13,9 @@ use parking_lot::{Condvar, Mutex};
 
 use super::frame::Frame;
 use super::render::Size;
+use crate::backlog::Backlog;
+use crate::log::last_words;
 
-/// How many lines may wait to be printed.
-const MOST_LINES: usize = 1_000;
 /// How long to wait for the last of it to be printed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -34,8 +33,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     stage: Stage,
-    lines: VecDeque<String>,
-    left_out: usize,
+    lines: Backlog,
     frame: Option<Frame>,
     /// Whether somebody else has written to the terminal, so that what was drawn is not where it was.
     is_lost: bool,
@@ -81,7 +79,7 @@ impl Screen {
         let screen = self.clone();
         std::thread::spawn(move || screen.print_all());
         let screen = self.clone();
-        std::panic::set_hook(Box::new(move |panic| screen.print(&panic.to_string())));
+        std::panic::set_hook(Box::new(move |panic| screen.print(&last_words(panic))));
     }
 
     /// Prints lines above the table.
@@ -92,13 +90,7 @@ impl Screen {
             anstream::eprintln!("{}", text.trim_end());
             return;
         }
-        for line in text.lines() {
-            if state.lines.len() >= MOST_LINES {
-                state.lines.pop_front();
-                state.left_out += 1;
-            }
-            state.lines.push_back(line.to_owned());
-        }
+        state.lines.add(text);
         self.0.changed.notify_one();
     }
 
@@ -140,16 +132,12 @@ impl Screen {
             if std::mem::take(&mut state.is_lost) {
                 drawn = Frame::default();
             }
-            let lines = std::mem::take(&mut state.lines);
-            let left_out = std::mem::take(&mut state.left_out);
+            let lines = state.lines.take();
             let next = state.frame.take();
             drop(state);
 
             let columns = usize::from(self.size().columns);
             let mut text = drawn.erasure(columns);
-            if left_out > 0 {
-                text.push_str(&format!("({left_out} lines were left out)\r\n"));
-            }
             for line in lines {
                 let line =
                     if self.has_colour() { line } else { anstream::adapter::strip_str(&line).to_string() };

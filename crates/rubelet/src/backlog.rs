@@ -1,0 +1,56 @@
+//! Lines that wait while whoever prints them is held up: by a terminal that takes nothing, or a pipe that nobody reads.
+
+use std::collections::VecDeque;
+
+/// How many lines may wait.
+const MOST_LINES: usize = 1_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    lines: VecDeque<String>,
+    left_out: usize,
+}
+
+impl Backlog {
+    /// Adds the lines of a text. The oldest are left out if there are too many.
+    pub(crate) fn add(&mut self, text: &str) {
+        for line in text.lines() {
+            if self.lines.len() >= MOST_LINES {
+                self.lines.pop_front();
+                self.left_out += 1;
+            }
+            self.lines.push_back(line.to_owned());
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// All lines, and before them how many were left out.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = String> + use<> {
+        let left_out = std::mem::take(&mut self.left_out);
+        let gap = (left_out > 0).then(|| format!("({left_out} lines were left out)"));
+        gap.into_iter().chain(std::mem::take(&mut self.lines))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_lines_are_kept_and_the_others_counted() {
+        let mut backlog = Backlog::default();
+        backlog.add("a\nb\n");
+        assert_eq!(backlog.take().collect::<Vec<_>>(), ["a", "b"]);
+        assert!(backlog.is_empty());
+        for number in 0..MOST_LINES + 2 {
+            backlog.add(&number.to_string());
+        }
+        let lines: Vec<String> = backlog.take().collect();
+        assert_eq!(lines[..2], ["(2 lines were left out)", "2"]);
+        assert_eq!(lines.len(), MOST_LINES + 1);
+        assert_eq!(backlog.take().count(), 0, "what was left out is said once");
+    }
+}
