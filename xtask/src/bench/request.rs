@@ -8,7 +8,7 @@ use rubelet_testbed::BUSYBOX;
 use super::subject::Subject;
 
 /// As a kubelet asks for a pod on the host's network.
-fn namespaces() -> v1::NamespaceOption {
+pub(super) fn namespaces() -> v1::NamespaceOption {
     v1::NamespaceOption {
         network: v1::NamespaceMode::Node as i32,
         pid: v1::NamespaceMode::Container as i32,

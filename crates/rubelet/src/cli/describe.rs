@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use jiff::tz::TimeZone;
 
+use super::one_pod::OnePod;
 use super::output::{self, Structured};
 use crate::describe;
 use crate::local::LocalArgs;
-use crate::pods::{NotChosen, PodName, Pods, pod_of};
+use crate::pods::{NotChosen, Pods, pod_of};
 use crate::summary::now;
 
 /// The arguments of `rubelet describe`.
@@ -15,12 +16,8 @@ use crate::summary::now;
 pub(super) struct Args {
     #[command(flatten)]
     local: LocalArgs,
-    /// The pod: `name` or `namespace/name`
-    #[arg(value_name = "POD")]
-    pod: PodName,
-    /// Only look in this namespace
-    #[arg(long, short)]
-    namespace: Option<String>,
+    #[command(flatten)]
+    pod: OnePod,
     /// The `v1.Pod` with its status, not words; without an agent, what the runtime lists
     #[arg(long, short, value_enum)]
     output: Option<Structured>,
@@ -42,7 +39,7 @@ async fn text(args: &Args) -> Result<String, NotChosen> {
     let local = args.local.reach().await?;
     let pods = Pods::of(&local).await?;
     let rows = pods.rows();
-    let name = args.pod.clone().in_namespace(args.namespace.as_deref());
+    let name = args.pod.name();
     let row = name.find(&rows, &local.node_name())?;
     let text = match &pods {
         Pods::Told(told) => pod_of(told, row).map(|info| match args.output {

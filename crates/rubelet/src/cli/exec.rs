@@ -8,9 +8,10 @@ use std::time::Duration;
 use rubelet_cri::{Endpoint, ListFilter, Metrics, Options, RuntimeClient};
 use rubelet_model::{ContainerState, ListedContainer, PodUid};
 
+use super::one_pod::OnePod;
 use crate::exit::Failure;
 use crate::local::{Local, LocalArgs, Unreachable};
-use crate::pods::{NotOne, PodName, Pods};
+use crate::pods::{NotOne, Pods};
 
 /// The arguments of `rubelet exec`.
 #[derive(Debug, clap::Args)]
@@ -21,12 +22,8 @@ command's own code."
 pub(super) struct Args {
     #[command(flatten)]
     local: LocalArgs,
-    /// The pod: `name` or `namespace/name`
-    #[arg(value_name = "POD")]
-    pod: PodName,
-    /// Only look in this namespace
-    #[arg(long, short)]
-    namespace: Option<String>,
+    #[command(flatten)]
+    pod: OnePod,
     /// The container [default: the only one that runs]
     #[arg(long, short)]
     container: Option<String>,
@@ -79,7 +76,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
 async fn exec(args: &Args) -> Result<i32, ExecError> {
     let local = args.local.reach().await?;
     let rows = Pods::of(&local).await?.rows();
-    let name = args.pod.clone().in_namespace(args.namespace.as_deref());
+    let name = args.pod.name();
     let uid = PodUid::from(name.find(&rows, &local.node_name())?.uid.as_str());
     let client = match &local {
         Local::Runtime(lone) => lone.client.clone(),

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::one_pod::OnePod;
 use crate::exit::Failure;
 use crate::local::{AgentClient, LocalArgs, Unreachable};
 use crate::logs::{LogFile, Printer, Streams, Style, Tail, instances, is_over, newest_pod_folder};
-use crate::pods::{NotOne, PodName, Pods, container_names, pod_of};
+use crate::pods::{NotOne, Pods, container_names, pod_of};
 
 /// How often to look for more.
 const LOOK: Duration = Duration::from_millis(100);
@@ -27,12 +28,8 @@ with the next instance when a container is started again, and ends when the agen
 pub(super) struct Args {
     #[command(flatten)]
     local: LocalArgs,
-    /// The pod: `name` or `namespace/name`
-    #[arg(value_name = "POD")]
-    pod: PodName,
-    /// Only look in this namespace
-    #[arg(long, short)]
-    namespace: Option<String>,
+    #[command(flatten)]
+    pod: OnePod,
     /// The container [default: the first]
     #[arg(long, short)]
     container: Option<String>,
@@ -113,7 +110,7 @@ struct Found {
 }
 
 async fn find(args: &Args) -> Result<Found, LogsError> {
-    let pod = args.pod.clone().in_namespace(args.namespace.as_deref());
+    let pod = args.pod.name();
     let Some(agent) = args.local.agent().await? else {
         let (last_logs, last_node) = match args.local.last_agent()? {
             Some(last) => (Some(last.pod_logs), last.node_name),

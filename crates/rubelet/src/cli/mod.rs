@@ -7,6 +7,7 @@ mod events;
 mod exec;
 mod image;
 mod logs;
+mod one_pod;
 mod output;
 mod ps;
 mod record;

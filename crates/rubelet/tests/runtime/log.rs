@@ -1,14 +1,18 @@
 //! What it says about itself.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use rubelet_testbed::wait;
 
 use crate::program;
 
 #[test]
 fn a_log_that_is_no_terminal_has_no_colours() {
     let Some(runtime) = program::start("log") else { return };
-    let text = std::fs::read_to_string(runtime.dir().join("log")).expect("a log");
-    assert!(text.contains("the embedded runtime listens"), "{text}");
+    let log = || std::fs::read_to_string(runtime.dir().join("log")).expect("a log");
+    let listens = || Some(log()).filter(|text| text.contains("the embedded runtime listens"));
+    let text = wait::until(Duration::from_secs(20), listens).unwrap_or_else(|| panic!("{}", log()));
     assert!(!text.contains('\u{1b}'), "{text:?}");
 }
 

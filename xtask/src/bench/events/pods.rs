@@ -1,9 +1,10 @@
 //! Pods on a real runtime.
 
 use anyhow::Result;
-use rubelet_cri::v1::{self, NamespaceMode};
-use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient};
+use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient, v1};
 use rubelet_model::{ContainerId, SandboxId};
+
+use super::super::request::namespaces;
 
 /// A runtime, and an image that it has.
 #[derive(Clone, Debug)]
@@ -98,14 +99,5 @@ impl Pod {
         client.stop_pod_sandbox(&self.sandbox).await?;
         client.remove_pod_sandbox(&self.sandbox).await?;
         Ok(())
-    }
-}
-
-fn namespaces() -> v1::NamespaceOption {
-    v1::NamespaceOption {
-        network: NamespaceMode::Node.into(),
-        pid: NamespaceMode::Container.into(),
-        ipc: NamespaceMode::Pod.into(),
-        ..Default::default()
     }
 }

@@ -1,16 +1,15 @@
 //! The list of images: a table for people, JSON for programs.
 
-use std::fmt::Write as _;
-
 use rubelet_runtime::image::{Image, Lease};
 use serde_json::json;
 
+use crate::columns::columns;
+
 const HEADER: [&str; 5] = ["IMAGE", "TAG", "ID", "SIZE", "CONTAINERS"];
-const BOLD: anstyle::Style = anstyle::Style::new().bold();
 
 /// Aligned columns, one row a tag.
 pub(super) fn table(images: &[Image], leases: &[Lease]) -> String {
-    let mut rows = vec![HEADER.map(str::to_owned)];
+    let mut rows = Vec::new();
     for image in images {
         let used = leases.iter().filter(|lease| lease.image == image.id).count();
         let mut names: Vec<(String, String)> = image.repo_tags.iter().map(|tag| split(tag)).collect();
@@ -26,19 +25,8 @@ pub(super) fn table(images: &[Image], leases: &[Lease]) -> String {
             rows.push([name, tag, image.short_id().to_owned(), size, used]);
         }
     }
-    rows[1..].sort();
-    let widths: [usize; 5] =
-        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
-    let mut text = String::new();
-    for (number, row) in rows.iter().enumerate() {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            let _ = write!(line, "{cell:width$}   ");
-        }
-        let line = line.trim_end();
-        let _ = if number == 0 { writeln!(text, "{BOLD}{line}{BOLD:#}") } else { writeln!(text, "{line}") };
-    }
-    text
+    rows.sort();
+    columns(HEADER, &rows)
 }
 
 /// One document with everything.

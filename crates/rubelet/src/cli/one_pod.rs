@@ -1,0 +1,20 @@
+//! Arguments that name one pod.
+
+use crate::pods::PodName;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct OnePod {
+    /// The pod: `name` or `namespace/name`
+    #[arg(value_name = "POD")]
+    pod: PodName,
+    /// Only look in this namespace
+    #[arg(long, short)]
+    namespace: Option<String>,
+}
+
+impl OnePod {
+    /// How it is called, by both of them.
+    pub(super) fn name(&self) -> PodName {
+        self.pod.clone().in_namespace(self.namespace.as_deref())
+    }
+}
