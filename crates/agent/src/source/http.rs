@@ -128,9 +128,7 @@ impl HttpSource {
             status => Err(Issue::Refused(format!("{status}"))),
         }
     }
-}
 
-impl HttpSource {
     /// The body, but never more of it than a manifest may have.
     async fn body(&self, mut answer: Response) -> Result<Vec<u8>, Issue> {
         let mut body = Vec::new();

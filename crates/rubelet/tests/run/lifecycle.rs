@@ -186,6 +186,7 @@ fn everybody_may_look_over_tcp_and_nobody_may_change_anything() {
     let Some(mut node) = Node::new() else { return };
     node.listen_on("127.0.0.1:0");
     node.start_agent();
+    node.until("its address", || node.said().contains("/pods shows them"));
     let said = node.said();
     let address =
         said.split_once("http://").and_then(|(_, rest)| rest.split_once("/pods")).expect("an address").0;
