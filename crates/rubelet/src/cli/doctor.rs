@@ -41,10 +41,13 @@ pub(super) struct Args {
     output: Format,
 }
 
+/// It ends as with a wrong command line, as plugins of node-problem-detector do.
+const CANNOT_TELL: Failure = Failure::Usage;
+
 pub(super) fn run(args: &Args) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return super::fail(Failure::Usage, &error),
+        Err(error) => return super::fail(CANNOT_TELL, &error),
     };
     let examined = runtime.block_on(async {
         tokio::select! {
@@ -57,7 +60,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     runtime.shutdown_background();
     let facts = match examined {
         Ok(facts) => facts,
-        Err(error) => return super::fail(Failure::Usage, &error),
+        Err(error) => return super::fail(CANNOT_TELL, &error),
     };
     let findings = diagnose(&facts);
     let said = match args.output {
@@ -68,7 +71,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     match Verdict::of(&findings) {
         Verdict::Well => ExitCode::SUCCESS,
         Verdict::Ill => ExitCode::from(1),
-        Verdict::CannotTell => ExitCode::from(2),
+        Verdict::CannotTell => CANNOT_TELL.into(),
     }
 }
 

@@ -17,8 +17,8 @@ use crate::watch::{Events, standstill, told_to_end};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Only reads from the runtime. What pods run with (environment, annotations, mounts) is not \
-recorded. Ends with 0 when the time is over or on Ctrl-C; with 3 if the runtime cannot be reached at the start, and at once \
-if the file cannot be written any more. Ctrl-Z hangs up first: a runtime may stand still with those who do not read its events."
+recorded. Ends with 0 when the time is over or on Ctrl-C; with 3 if the runtime cannot be reached at the start; with 1, \
+and at once, if the file cannot be written any more. Ctrl-Z hangs up first: a runtime may stand still with those who do not read its events."
 )]
 pub(super) struct Args {
     #[command(flatten)]

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Event;
 
 use pleg::GoDuration;
 
-use super::finding::{Finding, Severity};
+use super::finding::{Finding, NAMED, Severity, one_by_one};
 use crate::http::{AgentReport, CallReport};
 use crate::local::PodInfo;
 use crate::summary::{Mood, Summary};
@@ -41,8 +41,6 @@ const SLOW_END: Duration = Duration::from_secs(60);
 const CALL_HANGS: Duration = Duration::from_secs(30);
 /// A probe that is so late is worth a word.
 const LATE_PROBE: Duration = Duration::from_secs(5);
-/// So many are named.
-const NAMED: usize = 8;
 
 impl PodFacts {
     /// What an agent tells of a pod, at this moment by its clock.
@@ -69,9 +67,9 @@ impl PodFacts {
         let grace =
             info.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
         let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-        let killed = info.events.iter().find(|event| is(event, "Killing"));
-        let overdue =
-            killed.filter(|_| info.stage == "terminating").and_then(|event| age(event).checked_sub(grace));
+        // An older one is of a container that was restarted before.
+        let killed = info.events.iter().filter(|event| is(event, "Killing")).map(age).min();
+        let overdue = killed.filter(|_| info.stage == "terminating").and_then(|age| age.checked_sub(grace));
         Self { name: summary.name, status: summary.status, detail: summary.detail, pulling, overdue }
     }
 }
@@ -108,60 +106,72 @@ impl AgentFacts {
         self.calls_that_hang(findings);
         self.probes_that_are_late(findings);
         self.pods_in_trouble(findings);
-        for pod in &self.pods {
-            if let Some((message, age)) = pod.pulling.as_ref().filter(|(_, age)| *age >= SLOW_PULL) {
-                findings.push(Finding {
-                    name: "pullHangs",
-                    severity: Severity::Warning,
-                    what: format!("pod {}: its image does not come", pod.name),
-                    evidence: format!("{message}: begun {} ago, and neither done nor failed", GoDuration::in_seconds(*age)),
-                    advice: "see whether the registry answers, and whether the runtime's disk is full; other pods wait for their images, too, if --parallel-pulls is 1",
-                });
-            }
-            if let Some(late) = pod.overdue.filter(|late| *late >= SLOW_END) {
-                findings.push(Finding {
-                    name: "podDoesNotEnd",
-                    severity: Severity::Warning,
-                    what: format!("pod {} does not end", pod.name),
-                    evidence: format!("its grace period was over {} ago", GoDuration::in_seconds(late)),
-                    advice: "see what its processes wait for (a process in state D, a volume that hangs) and what the runtime logs of stopping it",
-                });
-            }
-        }
+        self.images_that_do_not_come(findings);
+        self.pods_that_do_not_end(findings);
+    }
+
+    fn images_that_do_not_come(&self, findings: &mut Vec<Finding>) {
+        let slow = |pod: &PodFacts| {
+            let (message, age) = pod.pulling.as_ref().filter(|(_, age)| *age >= SLOW_PULL)?;
+            Some((pod.name.clone(), message.clone(), GoDuration::in_seconds(*age)))
+        };
+        let slow: Vec<_> = self.pods.iter().filter_map(slow).collect();
+        let finding = |what: String, evidence: String| Finding {
+            name: "pullHangs",
+            severity: Severity::Warning,
+            what,
+            evidence,
+            advice: "see whether the registry answers, and whether the runtime's disk is full; other pods wait for their images, too, if --parallel-pulls is 1",
+        };
+        findings.extend(one_by_one(
+            &slow,
+            |(pod, message, age)| {
+                let what = format!("pod {pod}: its image does not come");
+                finding(what, format!("{message}: begun {age} ago, and neither done nor failed"))
+            },
+            |more| {
+                let names: Vec<String> = more.iter().map(|(pod, ..)| pod.clone()).collect();
+                finding(format!("the images of {} more pods do not come", more.len()), first_of(&names, ", "))
+            },
+        ));
+    }
+
+    fn pods_that_do_not_end(&self, findings: &mut Vec<Finding>) {
+        let late = |pod: &PodFacts| {
+            let late = pod.overdue.filter(|late| *late >= SLOW_END)?;
+            Some((pod.name.clone(), GoDuration::in_seconds(late)))
+        };
+        let late: Vec<_> = self.pods.iter().filter_map(late).collect();
+        let finding = |what: String, evidence: String| Finding {
+            name: "podDoesNotEnd",
+            severity: Severity::Warning,
+            what,
+            evidence,
+            advice: "see what its processes wait for (a process in state D, a volume that hangs) and what the runtime logs of stopping it",
+        };
+        findings.extend(one_by_one(
+            &late,
+            |(pod, late)| {
+                finding(format!("pod {pod} does not end"), format!("its grace period was over {late} ago"))
+            },
+            |more| {
+                let names: Vec<String> = more.iter().map(|(pod, _)| pod.clone()).collect();
+                finding(format!("{} more pods do not end", more.len()), first_of(&names, ", "))
+            },
+        ));
     }
 
     /// Calls by which the agent acts on a pod: those that only look are the PLEG's.
     fn calls_that_hang(&self, findings: &mut Vec<Finding>) {
         let is_late = |call: &&CallReport| call.age >= call.granted.saturating_add(CALL_HANGS);
         let late: Vec<&CallReport> = self.report.calls.iter().filter(is_late).collect();
-        for call in late.iter().take(NAMED) {
-            let age = GoDuration::in_seconds(call.age);
-            let target = call.target.as_ref().map(|target| format!(" of {target}")).unwrap_or_default();
-            let granted = match call.granted {
-                Duration::ZERO => String::new(),
-                granted => format!(", of which {} were granted", GoDuration::in_seconds(granted)),
-            };
-            findings.push(Finding {
-                name: "callHangs",
-                severity: Severity::Problem,
-                what: match &call.pod {
-                    Some(pod) => format!("pod {pod}: {} hangs, and the pod waits for it", call.call),
-                    None => format!("{} hangs", call.call),
-                },
-                evidence: format!("{}{target} in flight for {age}{granted}", call.call),
-                advice: "look into the runtime's log for what it waits for: a network plugin (CNI), a volume, a process \
-                         that cannot be killed; the other pods are served all the same",
-            });
-        }
-        if late.len() > NAMED {
-            findings.push(Finding {
-                name: "callHangs",
-                severity: Severity::Problem,
-                what: format!("{} more calls of the agent hang", late.len() - NAMED),
-                evidence: format!("{} in all, for more than {}", late.len(), GoDuration(CALL_HANGS)),
-                advice: "so many at once are rarely the fault of each pod: look into the runtime's log, and at its disk",
-            });
-        }
+        findings.extend(one_by_one(&late, |call| call_hangs(call), |more| Finding {
+            name: "callHangs",
+            severity: Severity::Problem,
+            what: format!("{} more calls of the agent hang", more.len()),
+            evidence: format!("{} in all, for more than {}", late.len(), GoDuration(CALL_HANGS)),
+            advice: "so many at once are rarely the fault of each pod: look into the runtime's log, and at its disk",
+        }));
     }
 
     fn probes_that_are_late(&self, findings: &mut Vec<Finding>) {
@@ -203,6 +213,26 @@ impl AgentFacts {
             evidence: first_of(&bad, "\n"),
             advice: "`rubelet describe POD` says what happened to it, `rubelet logs --previous POD` what it said last",
         });
+    }
+}
+
+fn call_hangs(call: &CallReport) -> Finding {
+    let age = GoDuration::in_seconds(call.age);
+    let target = call.target.as_ref().map(|target| format!(" of {target}")).unwrap_or_default();
+    let granted = match call.granted {
+        Duration::ZERO => String::new(),
+        granted => format!(", of which {} were granted", GoDuration::in_seconds(granted)),
+    };
+    Finding {
+        name: "callHangs",
+        severity: Severity::Problem,
+        what: match &call.pod {
+            Some(pod) => format!("pod {pod}: {} hangs, and the pod waits for it", call.call),
+            None => format!("{} hangs", call.call),
+        },
+        evidence: format!("{}{target} in flight for {age}{granted}", call.call),
+        advice: "look into the runtime's log for what it waits for: a network plugin (CNI), a volume, a process \
+                 that cannot be killed; the other pods are served all the same",
     }
 }
 

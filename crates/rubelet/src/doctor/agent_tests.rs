@@ -92,6 +92,15 @@ fn an_image_that_does_not_come_and_a_pod_that_does_not_go() {
         agent.pods[0].overdue = Some(Duration::from_secs(59));
     });
     assert!(soon.contains("nothing is wrong"), "{soon}");
+    let many = words(|agent| {
+        agent.pods = (0..50).map(|number| pod(&format!("p{number}"), "Pending", None)).collect();
+        for pod in &mut agent.pods {
+            pod.pulling = Some(("Pulling".to_owned(), Duration::from_secs(300)));
+            pod.overdue = Some(Duration::from_secs(90));
+        }
+    });
+    assert!(many.contains("the images of 42 more pods do not come"), "{many}");
+    assert!(many.contains("42 more pods do not end"), "{many}");
 }
 
 #[test]
@@ -142,5 +151,6 @@ fn what_an_agent_tells_of_a_pod() {
     let overdue = |stage, reasons| told(stage, reasons).overdue.map(|late| late.as_secs());
     assert_eq!(overdue("terminating", &[("Killing", 40)]), Some(50));
     assert_eq!(overdue("terminating", &[("Killing", 95)]), None);
+    assert_eq!(overdue("terminating", &[("Killing", 10), ("Killing", 95)]), None, "it was restarted before");
     assert_eq!(overdue("syncing", &[("Killing", 40)]), None, "a container of it was killed, not the pod");
 }

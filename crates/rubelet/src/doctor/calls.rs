@@ -5,7 +5,7 @@ use std::time::Duration;
 use pleg::{Failure, GoDuration, Report, StuckPod};
 
 use super::facts::{Facts, Lists, Unanswered};
-use super::finding::{Finding, Severity};
+use super::finding::{Finding, NAMED, Severity, one_by_one};
 
 /// Both lists together take no longer than this on a node that is well.
 const SLOW_LIST: Duration = Duration::from_secs(1);
@@ -17,8 +17,6 @@ const INSPECTION_HANGS: Duration = Duration::from_millis(500);
 const MESSAGE_LIMIT: usize = 16 << 20;
 /// So many dead containers are more than any clean-up leaves.
 const MANY_DEAD: usize = 1_000;
-/// So many pods are named.
-const NAMED: usize = 8;
 
 const TOO_LARGE: &str = "remove dead containers (crictl rm, or the kubelet's maximum-dead-containers) and look for large \
                          annotations: runtimes send 16 MiB at most, whatever their clients would take";
@@ -142,20 +140,7 @@ fn pleg_trouble(facts: &Facts, report: &Report) -> Option<Finding> {
 }
 
 fn judge_inspections(report: &Report, findings: &mut Vec<Finding>) {
-    let stuck = &report.health.stuck_pods;
-    findings.extend(stuck.iter().take(NAMED).map(stuck_pod));
-    if let Some(more) = stuck.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        let names: Vec<String> =
-            stuck[NAMED..].iter().take(NAMED).map(|stuck| stuck.pod.to_string()).collect();
-        let dots = if more > names.len() { ", …" } else { "" };
-        findings.push(Finding {
-            name: "podStuck",
-            severity: Severity::Problem,
-            what: format!("{more} more pods cannot be inspected"),
-            evidence: format!("{}{dots}", names.join(", ")),
-            advice: "so many at once are rarely the fault of each: look into the runtime's log, and at its disk",
-        });
-    }
+    findings.extend(one_by_one(&report.health.stuck_pods, stuck_pod, more_stuck_pods));
     if report.health.waiting_pods > 0 {
         findings.push(Finding {
             name: "inspectionsWait",
@@ -167,6 +152,18 @@ fn judge_inspections(report: &Report, findings: &mut Vec<Finding>) {
             evidence: format!("{} inspections in flight", report.inspections_in_flight),
             advice: "mend the pods whose calls hang; the others come after them",
         });
+    }
+}
+
+fn more_stuck_pods(more: &[StuckPod]) -> Finding {
+    let names: Vec<String> = more.iter().take(NAMED).map(|stuck| stuck.pod.to_string()).collect();
+    let dots = if more.len() > names.len() { ", …" } else { "" };
+    Finding {
+        name: "podStuck",
+        severity: Severity::Problem,
+        what: format!("{} more pods cannot be inspected", more.len()),
+        evidence: format!("{}{dots}", names.join(", ")),
+        advice: "so many at once are rarely the fault of each: look into the runtime's log, and at its disk",
     }
 }
 

@@ -31,6 +31,20 @@ pub(crate) struct Finding {
     pub(crate) advice: &'static str,
 }
 
+/// So many of a kind are told one by one.
+pub(super) const NAMED: usize = 8;
+
+/// A finding for each of the first few, and one for all others.
+pub(super) fn one_by_one<T>(
+    all: &[T],
+    one: impl Fn(&T) -> Finding,
+    others: impl FnOnce(&[T]) -> Finding,
+) -> Vec<Finding> {
+    let (few, rest) = all.split_at(all.len().min(NAMED));
+    let others = (!rest.is_empty()).then(|| others(rest));
+    few.iter().map(one).chain(others).collect()
+}
+
 /// What all findings add up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

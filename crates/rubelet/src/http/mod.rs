@@ -3,6 +3,7 @@
 //!
 //! It has a thread of its own and only reads what is there, so it answers whatever hangs.
 
+mod bounded;
 mod health;
 mod report;
 mod server;

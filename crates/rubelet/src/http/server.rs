@@ -8,7 +8,11 @@ use std::sync::mpsc;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 
+use super::bounded::Bounded;
 use super::{State, private, public};
+
+/// So many connections each of the servers has at a time.
+const MOST_CONNECTIONS: usize = 64;
 
 /// The servers, as long as this lives.
 pub(crate) struct Server {
@@ -92,10 +96,11 @@ fn serve(
         let _ = bound.send(Ok(address));
         let on_loopback = async {
             match tcp {
-                Some(tcp) => axum::serve(tcp, public(state.clone())).await,
+                Some(tcp) => axum::serve(Bounded::new(tcp, MOST_CONNECTIONS), public(state.clone())).await,
                 None => std::future::pending().await,
             }
         };
+        let unix = Bounded::new(unix, MOST_CONNECTIONS);
         let on_socket = async { axum::serve(unix, private(state.clone())).await };
         tokio::select! {
             _ = stopped => {}
