@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::teardown::Task;
 
-const HIERARCHIES: &str = "/sys/fs/cgroup";
+pub(crate) const HIERARCHIES: &str = "/sys/fs/cgroup";
 /// CRI makes random ids of this length; anything shorter could be anybody's name.
 const UNMISTAKABLE: usize = 64;
 
@@ -38,7 +38,8 @@ fn remove_tree(group: &Path) {
     let _ = std::fs::remove_dir(group);
 }
 
-fn children(group: &Path) -> Vec<PathBuf> {
+/// The groups right below one.
+pub(crate) fn children(group: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(group).into_iter().flatten().flatten();
     entries
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))

@@ -10,74 +10,15 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
+use crate::group::Group;
 use crate::requirement::{self, Missing};
-use crate::{mounts, wait};
+use crate::{mounts, processes, wait};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A control group that is emptied and removed at the end, whatever happened.
-#[derive(Debug)]
-pub struct Group(String);
-
-impl Group {
-    /// Nothing is made: whoever runs pods below this path makes it.
-    #[must_use]
-    pub fn new(path: &str) -> Self {
-        Self(path.to_owned())
-    }
-
-    /// Its path below the mount point of any hierarchy.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.0
-    }
-
-    /// Where it exists: in each hierarchy of v1, or in the one of v2.
-    #[must_use]
-    pub fn folders(&self) -> Vec<PathBuf> {
-        let below = self.0.trim_start_matches('/');
-        let unified = PathBuf::from("/sys/fs/cgroup").join(below);
-        let split = fs::read_dir("/sys/fs/cgroup")
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path().join(below));
-        split.chain([unified]).filter(|folder| folder.is_dir()).collect()
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        wait::until(LIMIT, || {
-            let folders = self.folders();
-            folders.iter().for_each(|folder| empty(folder));
-            folders.is_empty().then_some(())
-        });
-    }
-}
-
-fn empty(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            empty(&entry.path());
-        }
-    }
-    for pid in fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().lines() {
-        kill(pid);
-    }
-    let _ = fs::remove_dir(folder);
-}
-
-fn kill(pid: &str) {
-    if let Some(pid) = pid.parse().ok().and_then(Pid::from_raw) {
-        // It may have ended since it was found; the next look tells.
-        let _ = rustix::process::kill_process(pid, Signal::KILL);
-    }
-}
-
-fn children(pid: &str) -> Vec<String> {
+fn children(pid: i32) -> Vec<i32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    list.split_whitespace().map(str::to_owned).collect()
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 /// Where a runtime under test lives.
@@ -199,11 +140,7 @@ impl Embedded {
 
     /// Control groups of pods that are left.
     pub fn groups(&self) -> Vec<PathBuf> {
-        let children = |folder: &PathBuf| -> Vec<PathBuf> {
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-            entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.path()).collect()
-        };
-        self.group.folders().iter().flat_map(children).collect()
+        self.group.children()
     }
 
     /// Shims and helpers: processes that work in its folder.
@@ -228,13 +165,13 @@ impl Drop for Embedded {
         self.kill();
         wait::until(LIMIT, || {
             let shims = self.shims();
-            for shim in &shims {
+            for shim in shims.iter().filter_map(|shim| shim.parse().ok()) {
                 // Containers first: without their shim they are nobody's children, and not found any more.
                 let children = children(shim);
                 if children.is_empty() {
-                    kill(shim);
+                    processes::kill(shim);
                 }
-                children.iter().for_each(|pid| kill(pid));
+                children.into_iter().for_each(processes::kill);
             }
             shims.is_empty().then_some(())
         });

@@ -17,16 +17,21 @@ pub(crate) fn end_all_of(dir: &Path) -> Result<(), Error> {
     let gone = wait::until(END_LIMIT, || {
         left = Belongings::of(dir);
         let next = if left.containers.is_empty() { &left.shims } else { &left.containers };
-        for pid in next.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-            // It may have ended since it was found; the next look tells.
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
+        next.iter().copied().for_each(kill);
         next.is_empty().then_some(())
     });
     gone.ok_or_else(|| Error::LeftBehind {
         dir: dir.to_path_buf(),
         what: left.shims.iter().chain(&left.containers).map(|pid| format!("process {pid}")).collect(),
     })
+}
+
+/// Ends a process, if it is still there.
+pub(crate) fn kill(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // It may have ended since it was found; the next look tells.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
 }
 
 #[derive(Debug, Default)]
