@@ -71,13 +71,18 @@ struct Thing {
     tries: usize,
     /// Whether all of it may be from before the stream was opened.
     is_old: bool,
+    /// Since when it is known to be gone.
+    #[serde(default)]
+    gone: Option<Stamp>,
 }
 
 impl Thing {
-    /// Until when to wait for word of how it ended, now that it is gone: announcements may overtake each other.
-    fn last_words_by(&self) -> Option<Stamp> {
+    /// Until when to wait for word of how it ended, now that it is found to be gone: announcements may be late, and overtake
+    /// each other.
+    fn last_words_by(&mut self, now: Stamp) -> Option<Stamp> {
+        let gone = *self.gone.get_or_insert(now);
         let may_come = self.exit.is_none() && !matches!(self.subject, Some(Subject::Sandbox { .. }));
-        may_come.then(|| self.heard.plus(LAST_WORDS))
+        may_come.then(|| gone.plus(LAST_WORDS))
     }
 }
 
@@ -215,6 +220,7 @@ impl Core {
             heard: at,
             tries: 0,
             is_old: true,
+            gone: None,
         });
         thing.is_old &= is_old;
         thing.pod = pod.or(thing.pod.take());
@@ -279,7 +285,7 @@ impl Core {
                 // Its end is about to be told, as of something that was known.
                 None if will_be_told => {}
                 None if !proves_absence => {}
-                None => match (thing.last_words_by(), &thing.pod) {
+                None => match (thing.last_words_by(now.stamp), &thing.pod) {
                     (Some(until), Some(pod)) if now.stamp < until => {
                         self.agenda.look(pod.uid.clone(), until);
                     }

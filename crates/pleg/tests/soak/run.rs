@@ -20,10 +20,10 @@ pub(crate) async fn both_ways(history: History) {
 
 /// Some wait before they look at what started, a little or longer.
 pub(crate) fn patience(seed: u64) -> Duration {
-    Duration::from_millis(match seed % 3 {
+    Duration::from_millis(match seed / 3 % 3 {
         0 => 0,
         1 => 20,
-        _ => 1_000,
+        _ => 5_000,
     })
 }
 
