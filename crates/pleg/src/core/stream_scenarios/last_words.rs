@@ -126,3 +126,19 @@ fn a_moment_is_waited_for_the_last_words_of_a_short_life() {
     let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
     assert_eq!(died.exit, Some(exit(3, "Error")));
 }
+
+#[test]
+fn last_words_are_waited_for_since_it_is_gone_however_long_ago_it_was_heard_of() {
+    let mut pleg = listening_with(Config { start_patience: Duration::from_secs(5), ..Config::default() });
+    let here = || vec![pod("A", &[("c1", Running)])];
+    announce(&mut pleg, [announcement("A", "brief", WasStarted)]);
+    pleg.pass(Duration::from_secs(2));
+    pleg.start_list();
+    pleg.answer_list(here());
+    assert_eq!(pleg.told, [], "its end may be announced any moment");
+    let end = Announcement { exit: Some(exit(3, "Error")), ..announcement("A", "brief", Stopped) };
+    announce(&mut pleg, [end]);
+    pleg.answer_look("A", here().pop());
+    let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
+    assert_eq!(died.exit, Some(exit(3, "Error")));
+}
