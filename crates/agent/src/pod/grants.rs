@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use rubelet_model::{ContainerStatus, PodRef};
 use serde::{Deserialize, Serialize};
 
-use super::config::PodAmounts;
-use super::resize::Resource;
+use super::config::{PodAmounts, qos_class};
+use super::resize::{Resource, with_sizes};
 use crate::pod_file::{self, Outlives};
 
 /// What a pod and its containers were given. What is not known here is taken to be what the manifest says.
@@ -23,12 +23,47 @@ pub(crate) struct Grants {
 }
 
 /// What a pod as a whole was given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PodGrant {
     /// Its class: where its control group is.
     pub(crate) class: String,
     /// What its control group was told.
     pub(crate) amounts: PodAmounts,
+    /// What its manifest said of it as a whole then; not known of one that an older agent made.
+    #[serde(default)]
+    pub(crate) resources: Option<ResourceRequirements>,
+}
+
+impl PodGrant {
+    /// What a pod is given that is made now.
+    pub(crate) fn of(pod: &Pod, amounts: PodAmounts) -> Self {
+        let own = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
+        Self { class: qos_class(pod).as_str().to_owned(), amounts, resources: Some(own.unwrap_or_default()) }
+    }
+}
+
+/// What a pod and its containers have, where it is known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Sizes {
+    /// By name.
+    pub(crate) containers: BTreeMap<String, ResourceRequirements>,
+    /// The pod as a whole.
+    pub(crate) pod: Option<ResourceRequirements>,
+}
+
+impl Sizes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.containers.is_empty() && self.pod.is_none()
+    }
+
+    /// The pod with these instead of what its manifest says.
+    pub(crate) fn put_into(&self, pod: &Pod) -> Pod {
+        let mut pod = with_sizes(pod, |name| self.containers.get(name).cloned());
+        if let (Some(own), Some(spec)) = (&self.pod, &mut pod.spec) {
+            spec.resources = Some(own.clone()).filter(|own| *own != ResourceRequirements::default());
+        }
+        pod
+    }
 }
 
 /// What the newest instance of a container was given.
@@ -46,9 +81,10 @@ impl Grants {
         (grant.attempt == instance.attempt).then_some(&grant.resources)
     }
 
-    /// What containers were given, by name.
-    pub(crate) fn into_sizes(self) -> BTreeMap<String, ResourceRequirements> {
-        self.containers.into_iter().map(|(name, grant)| (name, grant.resources)).collect()
+    /// What was given, whichever instance of a container it was.
+    pub(crate) fn into_sizes(self) -> Sizes {
+        let containers = self.containers.into_iter().map(|(name, grant)| (name, grant.resources));
+        Sizes { containers: containers.collect(), pod: self.pod.and_then(|given| given.resources) }
     }
 
     /// An instance of a container is made with these.
@@ -106,7 +142,7 @@ mod tests {
         assert_eq!(Grants::read(&path), Grants::default());
         let mut grants = Grants::default();
         grants.give("c", 2, Some(&resources("100m", "64Mi")));
-        grants.pod = Some(PodGrant { class: "Guaranteed".to_owned(), amounts: PodAmounts::default() });
+        grants.pod = Some(PodGrant::of(&Pod::default(), PodAmounts::default()));
         grants.write(&path).unwrap();
         let known = Grants::read(&path);
         assert_eq!(known, grants);

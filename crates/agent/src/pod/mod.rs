@@ -36,11 +36,11 @@ pub use config::{HostDns, Machine, NodeDns, SecuritySettings};
 pub(crate) use config::{NODE_CRITICAL, PodAmounts, QosClass, pod_amounts, qos_class, shares};
 pub(crate) use demand::{Amounts, notation, requests, requests_of_containers};
 pub(crate) use files::remove_logs_of_pod;
-pub(crate) use grants::Grants;
+pub(crate) use grants::{Grants, Sizes};
 pub(crate) use journal::Journal;
 pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
 pub(crate) use plan::ContainerKind;
-pub(crate) use resize::{asks_for_more, with_sizes, with_sizes_of};
+pub(crate) use resize::{asks_for_more, is_resized, with_sizes_of};
 pub(crate) use restart::{asks_for_all, could_ask_for_all, restarts_after, should_start};
 pub(crate) use spec::{
     all_containers, containers, full_name, init_containers, is_being_deleted, is_sidecar, orphan, pod_ref,

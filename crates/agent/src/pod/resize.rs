@@ -68,6 +68,11 @@ pub(crate) enum Need {
     Restart,
 }
 
+/// Whether a container, or a pod, has other amounts now than these of what can be changed.
+pub(crate) fn is_resized(wanted: Option<&ResourceRequirements>, given: &ResourceRequirements) -> bool {
+    Resource::ALL.into_iter().any(|resource| Size::of(wanted, resource) != Size::of(Some(given), resource))
+}
+
 /// What a running container needs. One of which it is not known what it was given is as it should be.
 pub(crate) fn need(container: &Container, given: Option<&ResourceRequirements>) -> Need {
     let Some(given) = given else { return Need::Nothing };

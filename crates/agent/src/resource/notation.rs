@@ -51,7 +51,12 @@ impl Notation {
 
 /// An amount as the API writes it. One that cannot be read stays as it is.
 pub(crate) fn canonical(wire: &WireQuantity) -> WireQuantity {
-    Quantity::of(wire).map_or_else(|_| wire.clone(), |amount| Notation::of(&wire.0).write(amount))
+    let Ok(amount) = Quantity::of(wire) else { return wire.clone() };
+    let notation = Notation::of(&wire.0);
+    let written = notation.write(amount);
+    // An exponent keeps its capital, where nothing else changes.
+    let is_same = notation == Notation::Exponents && written.0.eq_ignore_ascii_case(&wire.0);
+    if is_same { wire.clone() } else { written }
 }
 
 /// Nothing for what is small or broken: that is written in tens.
@@ -112,6 +117,29 @@ mod tests {
             ("12e-3", "12e-3"),
             ("2E", "2E"),
             ("1Ei", "1Ei"),
+            ("1E3", "1E3"),
+            ("2E6", "2E6"),
+            ("1E-3", "1E-3"),
+            ("64M", "64M"),
+            ("64000000", "64M"),
+            ("1000k", "1M"),
+            ("1024M", "1024M"),
+            ("1.5G", "1500M"),
+            ("0.5Gi", "512Mi"),
+            ("0.1Gi", "107374182400m"),
+            ("1.25Ti", "1280Gi"),
+            ("-1.5Gi", "-1536Mi"),
+            ("0.000001Ki", "1024u"),
+            ("1.0000000001", "1000000001n"),
+            ("1e1", "10"),
+            ("2e2", "200"),
+            ("100e1", "1e3"),
+            ("1.5e3", "1500"),
+            ("1e5", "100e3"),
+            ("1234e3", "1234e3"),
+            ("100e-3", "100e-3"),
+            ("5e-10", "1e-9"),
+            ("1e3k", "1e3k"),
             ("nothing", "nothing"),
         ] {
             assert_eq!(canonical(&WireQuantity(text.to_owned())).0, wanted, "{text}");

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, Pod, PodCondition};
 
 use super::phase::Phase;
-use super::{Inputs, resize_pending, restarting};
+use super::{Inputs, resize_pending, resizing, restarting};
 use crate::pod::{containers, init_containers, is_sidecar};
 
 /// Those that are ours to say. Others are left as they are.
@@ -55,11 +55,13 @@ pub(super) fn of(
         ..PodCondition::default()
     });
     let is_own = |kind: &str| {
-        OWN.contains(&kind) || [restarting::CONDITION, resize_pending::CONDITION].contains(&kind)
+        OWN.contains(&kind)
+            || [restarting::CONDITION, resize_pending::CONDITION, resizing::CONDITION].contains(&kind)
     };
     let others = given(inputs.pod).iter().filter(|condition| !is_own(&condition.type_));
     let waits = inputs.resize_pending.filter(|_| !phase.is_terminal()).map(|why| why.condition(inputs.pod));
-    own.chain(restarting::condition(inputs, phase)).chain(waits).chain(others.cloned()).collect()
+    let own = own.chain(restarting::condition(inputs, phase)).chain(waits);
+    own.chain(resizing::condition(inputs, phase)).chain(others.cloned()).collect()
 }
 
 /// The conditions that somebody else has set.

@@ -14,6 +14,7 @@ mod ends;
 mod phase;
 mod rejection;
 mod resize_pending;
+mod resizing;
 mod resources;
 mod restarting;
 mod settle;
@@ -72,6 +73,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) features: RuntimeFeatures,
     /// Why the pod does not get what its manifest says yet.
     pub(crate) resize_pending: Option<&'a ResizePending>,
+    /// Why it could not be given what it was allotted.
+    pub(crate) resize_error: Option<&'a str>,
 }
 
 /// The status of a pod, as it comes out of what is known; [`settle`] makes it fit what was said before.
@@ -91,7 +94,8 @@ pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
     // What has ended stays as it ended.
     let phase = said.filter(|said| said.is_terminal()).unwrap_or(computed);
     let kept = before.filter(|_| said == Some(phase));
-    let resources = resources::of_pod(pod);
+    let allotted = resources::of_pod(pod);
+    let held = resizing::held(inputs);
     let (host, own) = (addresses::of_host(host_ips), addresses::of_pod(inputs, phase));
     ApiStatus {
         phase: Some(phase.as_str().to_owned()),
@@ -105,8 +109,8 @@ pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
         pod_ip: own.first().map(|first| first.ip.clone()),
         pod_ips: Some(own).filter(|all| !all.is_empty()),
         qos_class: Some(qos_class(pod).as_str().to_owned()),
-        allocated_resources: resources.as_ref().and_then(|resources| resources.requests.clone()),
-        resources,
+        allocated_resources: allotted.as_ref().and_then(|resources| resources.requests.clone()),
+        resources: held.as_ref().map_or(allotted, resources::of_pod),
         observed_generation: pod.metadata.generation,
         ..ApiStatus::default()
     }

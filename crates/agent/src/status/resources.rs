@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
 use crate::pod::demand::{self, Amounts};
-use crate::resource::canonical;
+use crate::resource::{Notation, Quantity, canonical};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
@@ -27,6 +27,35 @@ pub(super) fn told(resources: Option<&ResourceRequirements>) -> Option<ResourceR
     })
 }
 
+/// A kubelet reads back nothing that is smaller: the kernel has no less to give.
+const LEAST_CPU_REQUEST: i64 = 2;
+const LEAST_CPU_LIMIT: i64 = 10;
+
+/// What runtime and kernel hold a container to is told as they count it, whatever the manifest wrote: thousandths of cores in
+/// tens, and bytes in twos, of which `64M` are `62500Ki`. Requests of memory are nobody's to hold.
+fn as_read_back(told: &mut ResourceRequirements) {
+    let rewrite = |list: Option<&mut Wire>, name: &str, write: &dyn Fn(Quantity) -> Option<WireQuantity>| {
+        let wire = list.and_then(|list| list.get_mut(name));
+        if let Some(wire) = wire
+            && let Some(written) = Quantity::of(wire).ok().and_then(write)
+        {
+            *wire = written;
+        }
+    };
+    let cpu = |least: i64| {
+        move |amount: Quantity| {
+            let millis = Some(amount.millis()).filter(|millis| *millis > least)?;
+            Some(Notation::Tens.write(Quantity::from_millis(millis)))
+        }
+    };
+    let memory = |amount: Quantity| {
+        (!amount.is_zero()).then(|| Notation::Twos.write(Quantity::from_units(amount.units())))
+    };
+    rewrite(told.requests.as_mut(), CPU, &cpu(LEAST_CPU_REQUEST));
+    rewrite(told.limits.as_mut(), CPU, &cpu(LEAST_CPU_LIMIT));
+    rewrite(told.limits.as_mut(), MEMORY, &memory);
+}
+
 /// Those of a container that runs, as they hold. One that is limited in anything tells also the limits that its pod passes on
 /// to it, and one that asks for anything, but for no cpu, is weighed as if it asked for its limit.
 pub(super) fn holding(pod: &Pod, given: Option<&ResourceRequirements>) -> Option<ResourceRequirements> {
@@ -42,6 +71,7 @@ pub(super) fn holding(pod: &Pod, given: Option<&ResourceRequirements>) -> Option
     if let (Some(requests), Some(cpu)) = (&mut told.requests, cpu) {
         requests.entry(CPU.to_owned()).or_insert(cpu);
     }
+    as_read_back(&mut told);
     Some(told)
 }
 
@@ -103,6 +133,30 @@ mod tests {
             assert_eq!(holding(&pod, Some(&read(given))), Some(read(wanted)), "{given}");
         }
         assert_eq!(holding(&pod, None), None);
+    }
+
+    #[test]
+    fn what_is_read_back_is_in_the_notation_of_who_holds_it() {
+        let read = |text: &str| -> ResourceRequirements { serde_json::from_str(text).unwrap() };
+        let pod = testkit::pod("Always", &[], &["a"]);
+        for (given, wanted) in [
+            (r#"{"limits": {"memory": "64M"}}"#, r#"{"limits": {"memory": "62500Ki"}}"#),
+            (r#"{"limits": {"memory": "1G"}}"#, r#"{"limits": {"memory": "1000000000"}}"#),
+            (r#"{"limits": {"memory": "1e9"}}"#, r#"{"limits": {"memory": "1000000000"}}"#),
+            (r#"{"limits": {"memory": "0.5Gi"}}"#, r#"{"limits": {"memory": "512Mi"}}"#),
+            (r#"{"limits": {"memory": "0.1Gi"}}"#, r#"{"limits": {"memory": "107374183"}}"#),
+            (r#"{"limits": {"memory": "1048576"}}"#, r#"{"limits": {"memory": "1Mi"}}"#),
+            (r#"{"requests": {"memory": "64M"}}"#, r#"{"requests": {"memory": "64M"}}"#),
+            (r#"{"requests": {"memory": "1048576"}}"#, r#"{"requests": {"memory": "1048576"}}"#),
+            (r#"{"limits": {"cpu": "1e0"}}"#, r#"{"limits": {"cpu": "1"}}"#),
+            (r#"{"requests": {"cpu": "1e3m"}}"#, r#"{"requests": {"cpu": "1e3m"}}"#),
+            (r#"{"requests": {"cpu": "500e-3"}}"#, r#"{"requests": {"cpu": "500m"}}"#),
+            (r#"{"requests": {"cpu": "1e-3"}}"#, r#"{"requests": {"cpu": "1e-3"}}"#),
+            (r#"{"limits": {"cpu": "10e-3"}}"#, r#"{"limits": {"cpu": "10e-3"}}"#),
+            (r#"{"limits": {"hugepages-2Mi": "4M"}}"#, r#"{"limits": {"hugepages-2Mi": "4M"}}"#),
+        ] {
+            assert_eq!(holding(&pod, Some(&read(given))), Some(read(wanted)), "{given}");
+        }
     }
 
     #[test]

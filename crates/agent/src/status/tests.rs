@@ -18,6 +18,7 @@ struct Case {
     is_over: bool,
     features: RuntimeFeatures,
     resize_pending: Option<ResizePending>,
+    resize_error: Option<String>,
 }
 
 impl Case {
@@ -30,6 +31,7 @@ impl Case {
             is_over: false,
             features: RuntimeFeatures::default(),
             resize_pending: None,
+            resize_error: None,
         }
     }
 
@@ -58,6 +60,7 @@ impl Case {
             host_ips: &["192.0.2.1".parse().unwrap()],
             features: self.features,
             resize_pending: self.resize_pending.as_ref(),
+            resize_error: self.resize_error.as_deref(),
         });
         settle(&self.pod, self.before.as_ref(), status, UnixNanos(5_000_000_000)).unwrap()
     }

@@ -11,7 +11,7 @@ use rubelet_model::{PodRef, PodUid};
 use crate::admission::{Node, Refusal};
 use crate::manifest::{Objects, Problem};
 use crate::merge::{Delta, Operation, SourcesReady};
-use crate::pod::{End, Mail, Wish, full_name, orphan, pod_ref};
+use crate::pod::{End, Mail, Sizes, Wish, full_name, orphan, pod_ref};
 use crate::source::{SourceId, SourceUpdate};
 
 /// An orphan gets so many seconds: nobody knows what it would need.
@@ -69,7 +69,7 @@ pub(super) struct Routes {
     /// Pods of ours in the runtime or on disk, as of the last survey.
     surveyed: BTreeMap<PodUid, PodRef>,
     /// What was given to pods that are here since before this agent.
-    given: BTreeMap<PodUid, Given>,
+    given: BTreeMap<PodUid, Sizes>,
     /// What this node takes.
     node: Node,
     /// Pods of which nothing runs any more: they take no room.
@@ -380,7 +380,6 @@ mod room;
 mod tests;
 mod wants;
 
-pub(super) use growth::Given;
 use growth::Growth;
 pub use room::Outlook;
 use wants::{Want, Wants};

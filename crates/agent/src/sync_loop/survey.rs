@@ -8,15 +8,14 @@ use std::path::Path;
 
 use rubelet_model::{PodRef, PodUid};
 
-use super::route::Given;
-use crate::pod::Grants;
+use crate::pod::{Grants, Sizes};
 use crate::volumes::DataDirectory;
 
 /// What a survey has found.
 pub(super) struct Found {
     pub(super) pods: Vec<PodRef>,
     /// The first one, before anything is decided: what was given by an agent before this one still counts.
-    pub(super) given: Option<BTreeMap<PodUid, Given>>,
+    pub(super) given: Option<BTreeMap<PodUid, Sizes>>,
 }
 
 /// The pods that have a folder, by name. Blocks on the disk.
@@ -41,7 +40,7 @@ pub(super) fn survey(
 
 /// What the containers of pods that have a folder were given to use, as an agent before this one noted it. Blocks on the
 /// disk.
-pub(super) fn given(data: &DataDirectory) -> BTreeMap<PodUid, Given> {
+pub(super) fn given(data: &DataDirectory) -> BTreeMap<PodUid, Sizes> {
     // What cannot be read now is told by the survey.
     let pods = pods_with_folder(&data.pods()).unwrap_or_default();
     let noted = |uid: PodUid| {

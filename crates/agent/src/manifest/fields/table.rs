@@ -266,7 +266,7 @@ static LIFECYCLE: Type = Type {
         (
             "stopSignal",
             Works(
-                "where the runtime has it, as the embedded one and containerd 2.3; elsewhere an event says that it is ignored",
+                "where the runtime has it, as the embedded one and containerd 2.3; elsewhere an event says that it is ignored; the status does not tell it, as that of a kubelet whose gate ContainerStopSignals is off, as it is by default",
             ),
         ),
     ],

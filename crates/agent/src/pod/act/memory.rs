@@ -44,6 +44,8 @@ pub(crate) struct Memory {
     pub(crate) grants: Grants,
     /// Until when a resize that failed is not tried again.
     pub(super) resize_after: Option<Stamp>,
+    /// Why the last resize failed.
+    pub(crate) resize_error: Option<String>,
     /// Whether there was no network for the pod the last time.
     pub(super) lacks_network: bool,
 }
@@ -65,6 +67,7 @@ impl Memory {
             restarts: BTreeMap::new(),
             grants: Grants::default(),
             resize_after: None,
+            resize_error: None,
             lacks_network: false,
         }
     }
@@ -72,7 +75,7 @@ impl Memory {
     /// The pod was changed: what failed before may work now.
     pub(crate) fn forgive(&mut self) {
         self.holds.clear();
-        self.resize_after = None;
+        (self.resize_after, self.resize_error) = (None, None);
     }
 
     /// Notes which containers have ended since the last status.

@@ -25,7 +25,7 @@ use rubelet_cri::v1;
 use rubelet_model::{PodStatus, SandboxId};
 
 use super::config::{
-    HostName, NameTooLong, SandboxParts, asks_for_selinux, dns_of_pod, pod_amounts, qos_class, sandbox_config,
+    HostName, NameTooLong, SandboxParts, asks_for_selinux, dns_of_pod, pod_amounts, sandbox_config,
 };
 use super::grace::KillReason;
 use super::grants::PodGrant;
@@ -172,10 +172,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             return;
         }
         let Some(prepared) = self.furnish(outcome).await else { return };
-        self.memory.grants.pod = Some(PodGrant {
-            class: qos_class(self.pod).as_str().to_owned(),
-            amounts: pod_amounts(self.pod, &self.tools.settings.machine),
-        });
+        let amounts = pod_amounts(self.pod, &self.tools.settings.machine);
+        self.memory.grants.pod = Some(PodGrant::of(self.pod, amounts));
         let (config, users) = match self.sandbox_config(replacement.attempt).await {
             Ok(made) => made,
             Err(error) => return self.no_sandbox(&error, outcome),

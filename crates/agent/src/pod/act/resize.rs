@@ -11,7 +11,7 @@ use rubelet_model::ContainerId;
 use super::{Outcome, Work};
 use crate::cgroup::PodGroups;
 use crate::off_thread::off_thread;
-use crate::pod::config::{PodAmounts, pod_amounts, qos_class, resized};
+use crate::pod::config::{PodAmounts, pod_amounts, resized};
 use crate::pod::grants::PodGrant;
 use crate::pod::plan::Resize;
 use crate::pod::resize::{Resource, Size};
@@ -50,8 +50,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Resize::InPlace(containers) => self.resize_in_place(containers, outcome).await,
         };
         match done {
-            Ok(()) => self.memory.resize_after = None,
+            Ok(()) => (self.memory.resize_after, self.memory.resize_error) = (None, None),
             Err(message) => {
+                self.memory.resize_error = Some(message.clone());
                 self.journal.warning(None, "ResizeError", format!("Pod resize error: {message}"));
                 tracing::warn!(pod = %spec::pod_ref(self.pod), message, "a pod could not be resized");
                 let until = self.now().plus(self.tools.settings.retry);
@@ -71,7 +72,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         for step in &steps {
             self.resize_container(step).await?;
         }
-        self.set_group(wanted).await?;
+        self.set_group(wanted.clone()).await?;
+        self.memory.grants.pod = Some(PodGrant::of(self.pod, wanted));
+        self.save_grants().await;
         if !steps.is_empty() {
             self.journal.normal(None, "ResizeCompleted", format!("Pod resize completed: {}", told(&steps)));
         }
@@ -131,7 +134,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let (settings, pod, gets) = (self.tools.settings.clone(), self.pod.clone(), amounts.clone());
         let set = move |groups: &PodGroups| groups.set(&pod, &gets, &settings.machine);
         self.tools.with_groups(set).await.map_err(|error| error.to_string())?;
-        self.memory.grants.pod = Some(PodGrant { class: qos_class(self.pod).as_str().to_owned(), amounts });
+        // It has what its manifest says when its containers have.
+        let resources = self.memory.grants.pod.take().and_then(|given| given.resources);
+        self.memory.grants.pod = Some(PodGrant { resources, ..PodGrant::of(self.pod, amounts) });
         self.save_grants().await;
         Ok(())
     }

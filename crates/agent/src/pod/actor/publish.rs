@@ -76,6 +76,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 host_ips: &settings.node.host_ips,
                 features: settings.admission.runtime,
                 resize_pending: self.resize_pending.as_ref(),
+                resize_error: self.memory.resize_error.as_deref(),
             }),
         };
         self.tell(status, is_over)

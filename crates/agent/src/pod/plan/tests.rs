@@ -459,8 +459,7 @@ fn running_containers_get_what_a_changed_manifest_says() {
     let grants = |pod: &Pod| {
         let mut grants = Grants::default();
         spec::all_containers(pod).for_each(|one| grants.give(&one.name, 0, one.resources.as_ref()));
-        let class = crate::pod::qos_class(pod).as_str().to_owned();
-        grants.pod = Some(PodGrant { class, amounts: pod_amounts(pod, &Machine::default()) });
+        grants.pod = Some(PodGrant::of(pod, pod_amounts(pod, &Machine::default())));
         grants
     };
     let restarts = Some(vec![ContainerResizePolicy {

@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::PodUid;
 
 use super::{Command, Routes};
 use crate::admission::{self, Refusal};
-use crate::pod::{asks_for_more, with_sizes, with_sizes_of};
+use crate::pod::{Sizes, asks_for_more, with_sizes_of};
 use crate::status::ResizePending;
-
-/// What the containers of a pod were given to use, by name.
-pub(in crate::sync_loop) type Given = BTreeMap<String, ResourceRequirements>;
 
 /// What a pod would have if there were room for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +20,7 @@ pub(super) struct Growth {
 
 impl Routes {
     /// What was given to pods that are here since before this agent.
-    pub(in crate::sync_loop) fn were_given(&mut self, given: BTreeMap<PodUid, Given>) {
+    pub(in crate::sync_loop) fn were_given(&mut self, given: BTreeMap<PodUid, Sizes>) {
         self.given = given;
     }
 
@@ -59,7 +56,7 @@ impl Routes {
         let refusal = self.refusal(&pod);
         let given = self.given.get(uid).filter(|_| matches!(refusal, Some(Refusal::OutOf { .. })));
         let Some(given) = given else { return (pod, None, refusal) };
-        let has = with_sizes(&pod, |name| given.get(name).cloned());
+        let has = given.put_into(&pod);
         match admission::has_room(&pod, &self.others(&pod), &self.node) {
             Err(pending) if self.refusal(&has).is_none() => {
                 (Arc::new(has), Some(Growth { wanted: pod, pending }), None)

@@ -344,7 +344,8 @@ fn a_pod_that_wants_more_gets_it_when_there_is_room_and_keeps_what_it_has_until_
 fn a_pod_that_wants_too_much_since_before_this_agent_goes_on_with_what_it_has() {
     let mut routes = two_cores();
     let given = asking("1", "a", "1").spec.clone().unwrap().containers[0].resources.clone().unwrap();
-    routes.were_given([("1".into(), [(String::new(), given)].into())].into());
+    let given = Sizes { containers: [(String::new(), given)].into(), pod: None };
+    routes.were_given([("1".into(), given)].into());
     let commands = routes.source(delta(file(), Operation::Add, &[asking("1", "a", "3")]));
     assert_eq!(told(&commands), ["spawn 1", "wish 1", "start 1"]);
     assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Infeasible"), 1000));
@@ -354,4 +355,24 @@ fn a_pod_that_wants_too_much_since_before_this_agent_goes_on_with_what_it_has() 
     routes.ended(&"1".into(), false);
     let commands = routes.source(delta(file(), Operation::Add, &[asking("1", "a", "3")]));
     assert_eq!(told(&commands), ["refuse 1 OutOfcpu", "start 1"], "nothing of it is left");
+}
+
+#[test]
+fn a_pod_that_wants_too_much_as_a_whole_goes_on_with_what_it_had_as_a_whole() {
+    let as_a_whole = |cpu: &str| {
+        let mut pod = (*asking("1", "a", "100m")).clone();
+        let spec = pod.spec.as_mut().unwrap();
+        spec.resources = asking("1", "a", cpu).spec.clone().unwrap().containers[0].resources.clone();
+        Arc::new(pod)
+    };
+    let mut routes = two_cores();
+    let given = as_a_whole("1").spec.clone().unwrap();
+    let given = Sizes {
+        containers: [(String::new(), given.containers[0].resources.clone().unwrap())].into(),
+        pod: given.resources,
+    };
+    routes.were_given([("1".into(), given)].into());
+    routes.source(delta(file(), Operation::Add, &[as_a_whole("3")]));
+    assert_eq!(pending(&routes, "1"), Some("Infeasible"));
+    assert_eq!(cores(&routes, "1"), 1000);
 }

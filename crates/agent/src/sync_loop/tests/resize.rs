@@ -105,8 +105,35 @@ async fn less_memory_than_is_used_is_refused_and_tried_again() {
     assert_eq!(scene.runtime.take_calls(), Vec::<String>::new());
     let view = scene.handle.board().all()[0].clone();
     assert_eq!(has(&view), ("100m".to_owned(), "64Mi".to_owned()), "it has what it had");
+    scene.until("why it goes on", |all| in_progress(&all[0]) == Some(format!("Error: {words}"))).await;
+    let view = scene.handle.board().all()[0].clone();
+    let whole = view.status.resources.as_ref().unwrap().limits.as_ref().unwrap()["memory"].0.clone();
+    let allotted = view.status.allocated_resources.as_ref().unwrap()["memory"].0.clone();
+    assert_eq!((whole.as_str(), allotted.as_str()), ("64Mi", "32Mi"), "so does the pod as a whole");
     scene.runtime.uses_memory(10 << 20);
     scene.until("a resize", |all| has_event(all, "ResizeCompleted", "a memory, a cpu")).await;
+    scene.until("an end of it", |all| in_progress(&all[0]).is_none()).await;
+}
+
+/// What is said of a resize that is under way.
+fn in_progress(view: &PodView) -> Option<String> {
+    let mut conditions = view.status.conditions.iter().flatten();
+    let condition = conditions.find(|condition| condition.type_ == "PodResizeInProgress")?;
+    assert_eq!(condition.status, "True");
+    let word = |word: &Option<String>| word.clone().unwrap_or_default();
+    Some(format!("{}: {}", word(&condition.reason), word(&condition.message)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resize_that_takes_long_is_told_of() {
+    let folder = folder();
+    let scene = Scene::start(FakeRuntime::default(), folder.path());
+    started(&scene, &[("a", "100m", "64Mi")]).await;
+    assert_eq!(in_progress(&scene.handle.board().all()[0]), None);
+    scene.runtime.hang("resize_container");
+    scene.send(Operation::Update, &[Arc::new(sized(&[("a", "200m", "64Mi")]))]).await;
+    scene.until("a word of it", |all| in_progress(&all[0]).as_deref() == Some(": ")).await;
+    assert_eq!(has(&scene.handle.board().all()[0]).0, "100m");
 }
 
 #[tokio::test(start_paused = true)]
