@@ -47,7 +47,8 @@ pub(crate) fn run(conformance: &Conformance) -> anyhow::Result<()> {
 
 fn record(names: &[String]) -> anyhow::Result<()> {
     let manifests = manifests(names)?;
-    let go = program::find("go").context("the kubelet is built with Go, and there is none")?;
+    let go = program::find("go")
+        .context("the kubelet is built with Go, and there is none: install it, and have `go` in PATH")?;
     for tool in [&go_cache::CONTAINERD, &go_cache::KUBELET].into_iter().filter(|tool| !tool.is_built()) {
         go_tools::build(&go, tool)?;
     }

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use rubelet_testbed::{BUSYBOX, Embedded, WEB, go_cache, image_archive, program};
 use serde_json::Value;
 
-use crate::go_tools;
+use crate::{go_tools, run};
 
 /// Arguments of `cargo xtask critest`.
 #[derive(clap::Args)]
@@ -57,10 +57,10 @@ fn depends_on_machine(why: &str) -> bool {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let go = program::find("go").context("critest is built with Go, and there is none")?;
+    let go = program::find("go")
+        .context("critest is built with Go, and there is none: install it, and have `go` in PATH")?;
     go_tools::build(&go, &go_cache::CRITEST)?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    crate::run::run(Command::new(cargo).args(["build", "--quiet", "--package", "rubelet"]))?;
+    run::run(run::cargo().args(["build", "--quiet", "--package", "rubelet"]))?;
     let rubelet = std::env::current_exe()?.with_file_name("rubelet");
     let runtime = start(&rubelet)?;
     let report = examine(args, &runtime)?;
@@ -78,7 +78,7 @@ fn start(rubelet: &Path) -> anyhow::Result<Embedded> {
         command.arg("--cni-conf-dir").arg(cni).stderr(log);
         command
     })
-    .context("containers need root")?;
+    .context("containers need root: run this as root")?;
     let archive = runtime.dir().join("images.tar");
     fs::write(&archive, image_archive()?)?;
     let mut import = Command::new(rubelet);

@@ -4,6 +4,11 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
+/// The cargo that runs this.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let line = command_line(command);
     eprintln!("+ {line}");

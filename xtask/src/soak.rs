@@ -1,10 +1,8 @@
 //! `cargo xtask soak`: the tests with random histories, with many more of them.
 
-use std::process::Command;
-
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::run::run as foreground;
+use crate::run::{cargo, run as foreground};
 
 /// What to soak.
 #[derive(Subcommand)]
@@ -51,6 +49,7 @@ enum Ground {
     Containerd,
     /// One manifest written anew again and again, on the embedded runtime
     Rewrite,
+    /// One after the other
     All,
 }
 
@@ -63,7 +62,7 @@ pub(crate) fn run(soak: &Soak) -> anyhow::Result<()> {
 
 impl PlegArgs {
     fn run(&self) -> anyhow::Result<()> {
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = cargo();
         cargo.args(["test", "--release", "--package", "pleg", "--features", "cri", "--test", "soak", "--"]);
         // One after the other: each of them uses all processors that it may.
         cargo.args(["--nocapture", "--test-threads", "1"]);
@@ -82,7 +81,7 @@ impl AgentArgs {
     fn run(&self) -> anyhow::Result<()> {
         let seed = self.seed.unwrap_or_else(|| u64::from(std::process::id()));
         println!("seed {seed}");
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = cargo();
         // With debug assertions: what takes time here is the runtimes.
         cargo.args(["test", "--package", "rubelet", "--test", "run", "--"]);
         cargo.args(["--nocapture", "--test-threads", "1", self.runtime.tests()]);

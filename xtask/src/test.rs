@@ -1,11 +1,10 @@
 //! `cargo xtask test`: makes the machine ready, runs every test, leaves nothing behind.
 
 use std::ffi::OsString;
-use std::process::Command;
 
 use rubelet_testbed::requirement::Demand;
 
-use crate::run::run as foreground;
+use crate::run::{cargo, run as foreground};
 use crate::{machine, prepare, sweep};
 
 /// How many random cases a property is tried with. Its own default is a few hundred.
@@ -30,8 +29,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn cargo_test(args: &Args) -> anyhow::Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     command.args(["test", "--workspace", "--all-features"]);
     if std::env::var_os(RANDOM_CASES).is_none() {
         command.env(RANDOM_CASES, "2000");

@@ -6,18 +6,17 @@ mod idle;
 mod latency;
 pub(super) mod pods;
 
-use std::path::PathBuf;
-
 use anyhow::Context;
 use rubelet_testbed::{BUSYBOX, Containerd, Flavor};
 
 use super::EventsArgs;
+use super::subject::build_rubelet;
 use super::verdict::conclude;
 use embedded::Embedded;
 use pods::Node;
 
 pub(super) fn run(args: &EventsArgs) -> anyhow::Result<()> {
-    let rubelet = rubelet()?;
+    let rubelet = build_rubelet()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let containerd = Containerd::start(Flavor::V2)?;
     let embedded = Embedded::start(&rubelet)?;
@@ -46,11 +45,4 @@ pub(super) fn run(args: &EventsArgs) -> anyhow::Result<()> {
     println!("{costs}");
     verdicts.extend(costs.verdicts());
     conclude(&verdicts, args.check)
-}
-
-/// The program that was built together with this one.
-pub(super) fn rubelet() -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name("rubelet");
-    anyhow::ensure!(path.is_file(), "no {}: `cargo xtask bench` builds it", path.display());
-    Ok(path)
 }

@@ -25,10 +25,9 @@ mod subject;
 #[cfg(feature = "bench")]
 mod verdict;
 
-use std::process::Command;
-
-use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
+
+use crate::run::{cargo, run as run_command};
 
 /// What to measure.
 #[derive(Subcommand)]
@@ -155,107 +154,30 @@ enum ProbedRuntime {
     Containerd,
 }
 
+#[cfg_attr(not(feature = "bench"), expect(unused_variables, reason = "another build reads it"))]
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
+    #[cfg(feature = "bench")]
+    if !cfg!(debug_assertions) {
+        return measure(bench);
+    }
+    again()
+}
+
+#[cfg(feature = "bench")]
+fn measure(bench: &Bench) -> anyhow::Result<()> {
     match bench {
-        Bench::Relist(args) => args.run(),
-        Bench::Events(args) => args.run(),
-        Bench::Probes(args) => args.run(),
-        Bench::Runtime(args) => args.run(),
-        Bench::Agent(args) => args.run(),
-        #[cfg(feature = "bench")]
+        Bench::Relist(args) => relist::run(args),
+        Bench::Events(args) => events::run(args),
+        Bench::Probes(args) => probes::run(args),
+        Bench::Runtime(args) => runtime::run(args),
+        Bench::Agent(args) => agent::run(args),
         Bench::Worker(args) => relist::worker::run(args),
     }
 }
 
-impl RelistArgs {
-    fn run(&self) -> anyhow::Result<()> {
-        #[cfg(feature = "bench")]
-        if !cfg!(debug_assertions) {
-            return relist::run(self);
-        }
-        let containers: Vec<String> = self.containers.iter().map(ToString::to_string).collect();
-        let mut cargo = again("relist");
-        cargo.args(["--containers", &containers.join(","), "--rounds", &self.rounds.to_string()]);
-        crate::run::run(cargo.args(self.check.then_some("--check")))
-    }
-}
-
-impl RuntimeArgs {
-    fn run(&self) -> anyhow::Result<()> {
-        #[cfg(feature = "bench")]
-        if !cfg!(debug_assertions) {
-            return runtime::run(self);
-        }
-        let mut cargo = again("runtime");
-        cargo.args(["--rounds", &self.rounds.to_string(), "--pods", &self.pods.to_string()]);
-        cargo.args(["--idle-seconds", &self.idle_seconds.to_string()]);
-        crate::run::run(cargo.args(self.check.then_some("--check")))
-    }
-}
-
-impl AgentArgs {
-    fn run(&self) -> anyhow::Result<()> {
-        #[cfg(feature = "bench")]
-        if !cfg!(debug_assertions) {
-            return agent::run(self);
-        }
-        let mut cargo = again("agent");
-        let runtime = self.runtime.to_possible_value();
-        cargo.arg("--runtime").args(runtime.as_ref().map(PossibleValue::get_name));
-        for (flag, number) in [
-            ("--rounds", self.rounds),
-            ("--burst", self.burst),
-            ("--pods", self.pods),
-            ("--restart-pods", self.restart_pods),
-        ] {
-            cargo.args([flag, &number.to_string()]);
-        }
-        cargo.args(["--seconds", &self.seconds.to_string()]);
-        crate::run::run(cargo.args(self.check.then_some("--check")))
-    }
-}
-
-impl EventsArgs {
-    fn run(&self) -> anyhow::Result<()> {
-        #[cfg(feature = "bench")]
-        if !cfg!(debug_assertions) {
-            return events::run(self);
-        }
-        let mut rubelet = Command::new(env!("CARGO"));
-        crate::run::run(rubelet.args(["build", "--quiet", "--release", "--package", "rubelet"]))?;
-        let mut cargo = again("events");
-        cargo.args(["--samples", &self.samples.to_string(), "--pods", &self.pods.to_string()]);
-        cargo.args(["--seconds", &self.seconds.to_string()]);
-        crate::run::run(cargo.args(self.check.then_some("--check")))
-    }
-}
-
-impl ProbesArgs {
-    fn run(&self) -> anyhow::Result<()> {
-        #[cfg(feature = "bench")]
-        if !cfg!(debug_assertions) {
-            return probes::run(self);
-        }
-        let mut rubelet = Command::new(env!("CARGO"));
-        crate::run::run(rubelet.args(["build", "--quiet", "--release", "--package", "rubelet"]))?;
-        let mut cargo = again("probes");
-        for runtime in self.runtime.iter().filter_map(ValueEnum::to_possible_value) {
-            cargo.args(["--runtime", runtime.get_name()]);
-        }
-        for (flag, number) in [("--pods", self.pods), ("--rate", self.rate), ("--samples", self.samples)] {
-            cargo.args([flag, &number.to_string()]);
-        }
-        if let Some(limit) = self.begin_at_once {
-            cargo.args(["--begin-at-once", &limit.to_string()]);
-        }
-        crate::run::run(cargo.args(self.check.then_some("--check")))
-    }
-}
-
-/// This bench again, as it must be built to count.
-fn again(bench: &str) -> Command {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--"]);
-    cargo.args(["bench", bench]);
-    cargo
+/// The same command line, built as it must be to count.
+fn again() -> anyhow::Result<()> {
+    let mut itself = cargo();
+    itself.args(["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--"]);
+    run_command(itself.args(std::env::args_os().skip(1)))
 }

@@ -7,15 +7,11 @@ use anyhow::{Context, bail};
 use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient};
 use rubelet_testbed::{Containerd, Embedded, Flavor, Group, image_archive, requirement};
 
+use crate::run::{cargo, run};
+
 /// The release build of the binary that people run, beside this one.
 pub(super) fn build_rubelet() -> anyhow::Result<PathBuf> {
-    crate::run::run(Command::new(env!("CARGO")).args([
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "rubelet",
-    ]))?;
+    run(cargo().args(["build", "--quiet", "--release", "--package", "rubelet"]))?;
     let path = std::env::current_exe()?.with_file_name("rubelet");
     if !path.exists() {
         bail!("{} is not there although it was just built", path.display());
@@ -32,7 +28,7 @@ pub(super) fn embedded(rubelet: &Path) -> anyhow::Result<Embedded> {
         command.env("RUST_LOG", "warn");
         command
     })
-    .context("containers need root")?;
+    .context("containers need root: run this as root")?;
     let archive = runtime.dir().join("images.tar");
     std::fs::write(&archive, image_archive()?)?;
     let mut import = Command::new(rubelet);

@@ -28,7 +28,7 @@ const TURNS: usize = 3;
 const NOTHING: Duration = Duration::from_millis(2);
 
 pub(super) fn run(args: &ProbesArgs) -> Result<()> {
-    let rubelet = super::events::rubelet()?;
+    let rubelet = super::subject::build_rubelet()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     println!(
         "{} pods whose exec probes come to {} a second, next to the same pods without probes, in {TURNS} turns each.\n\
