@@ -111,6 +111,7 @@ async fn tell(handle: &AgentHandle, printer: &Printer) -> Result<Infallible, Sto
 #[derive(Default)]
 struct Told {
     pods: BTreeMap<String, (Arc<PodView>, Summary)>,
+    widths: Widths,
 }
 
 impl Told {
@@ -125,16 +126,38 @@ impl Told {
                 before => {
                     let summary = Summary::of(&view.pod, &view.status, view.stage.as_str());
                     if before.is_none_or(|(_, told)| told != summary) {
-                        lines.push(pod_line(&summary));
+                        self.widths.fit(&summary);
+                        lines.push(pod_line(&summary, self.widths));
                     }
                     summary
                 }
             };
             now.insert(uid, (view, told));
         }
-        lines.extend(self.pods.values().map(|(_, summary)| line(&summary.name, FAINT, "gone", "")));
+        let gone = self.pods.values().map(|(_, summary)| line(&summary.name, FAINT, "gone", "", self.widths));
+        lines.extend(gone);
         self.pods = now;
         lines
+    }
+}
+
+/// How wide columns are. They only grow: a long word moves what comes after it once, and stands in line with all that follow.
+#[derive(Clone, Copy)]
+struct Widths {
+    pod: usize,
+    status: usize,
+}
+
+impl Default for Widths {
+    fn default() -> Self {
+        Self { pod: 28, status: 18 }
+    }
+}
+
+impl Widths {
+    fn fit(&mut self, summary: &Summary) {
+        self.pod = self.pod.max(summary.name.chars().count());
+        self.status = self.status.max(summary.status.chars().count());
     }
 }
 
@@ -159,7 +182,7 @@ impl ProblemTeller {
     }
 }
 
-fn pod_line(summary: &Summary) -> String {
+fn pod_line(summary: &Summary, widths: Widths) -> String {
     let style = match Mood::of(&summary.status) {
         Mood::Well => WELL,
         Mood::Busy => BUSY,
@@ -171,10 +194,37 @@ fn pod_line(summary: &Summary) -> String {
         details.push(format!("{} restart{plural}", summary.restarts));
     }
     details.extend(summary.detail.clone());
-    line(&summary.name, style, &summary.status, &details.join(", "))
+    line(&summary.name, style, &summary.status, &details.join(", "), widths)
 }
 
-fn line(pod: &str, style: Style, status: &str, details: &str) -> String {
+fn line(pod: &str, style: Style, status: &str, details: &str, widths: Widths) -> String {
+    let Widths { pod: of_pod, status: of_status } = widths;
     let time = short_time(pleg::clock::wall_clock());
-    format!("{FAINT}{time}{FAINT:#}  {pod:<28}  {style}{status:<18}{style:#}  {details}")
+    format!("{FAINT}{time}{FAINT:#}  {pod:<of_pod$}  {style}{status:<of_status$}{style:#}  {details}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_long_word_all_lines_are_as_wide_as_it() {
+        let mut widths = Widths::default();
+        let mut where_details_begin = |status: &str| {
+            let summary = Summary {
+                name: "web".to_owned(),
+                status: status.to_owned(),
+                ready: 0,
+                containers: 1,
+                restarts: 0,
+                detail: None,
+            };
+            widths.fit(&summary);
+            let line = anstream::adapter::strip_str(&pod_line(&summary, widths)).to_string();
+            line.find("0/1 ready").expect("how many are ready")
+        };
+        let [usual, long, after] =
+            ["Running", "RestartingAllContainers", "Running"].map(&mut where_details_begin);
+        assert_eq!((long, after), (usual + "RestartingAllContainers".len() - 18, long));
+    }
 }

@@ -18,6 +18,7 @@ mod pull_secrets;
 mod reasons;
 mod standalone;
 mod survival;
+mod tls_server;
 mod unread;
 mod updates;
 mod upheaval;

@@ -6,6 +6,7 @@ use rubelet_testbed::{BUSYBOX, Flavor, require};
 use serde_json::Value;
 
 use crate::node::{NODE, Node, restarts, text};
+use crate::tls_server::TlsServer;
 
 /// A pod whose only container has this command and these fields.
 fn pod(node: &Node, image: &str, command: &str, fields: &str) -> String {
@@ -85,6 +86,34 @@ fn containers_of_containerd_2_are_probed_over_their_network() {
     let command = "[httpd, -f, -p, '8080', -h, /state]";
     let manifest = pod(&node, BUSYBOX, command, &fields);
     is_probed(node, &manifest);
+}
+
+/// Over TLS, with a certificate that nobody signed: an HTTPS server of this machine stands for one in the container, since
+/// no image here has one.
+fn is_probed_over_tls(node: Node, image: &str, command: &str) {
+    let state = node.path("state");
+    let server = TlsServer::start(move |path| state.join(path.trim_start_matches('/')).exists());
+    let readiness =
+        format!("httpGet: {{host: 127.0.0.1, port: {}, path: /ready, scheme: HTTPS}}", server.port());
+    let fields = by_files("exec: {command: [test, -f, /state/alive]}", &readiness);
+    let manifest = pod(&node, image, command, &fields);
+    is_probed(node, &manifest);
+    assert!(server.was_asked(), "the probes asked somebody else");
+}
+
+#[test]
+fn containers_of_the_embedded_runtime_are_probed_over_tls() {
+    let Some(node) = Node::start() else { return };
+    let command = format!("[sleep, \"{}\"]", node.seconds(1));
+    is_probed_over_tls(node, "host", &command);
+}
+
+#[test]
+fn containers_of_containerd_2_are_probed_over_tls() {
+    let Some(containerd) = require(Flavor::V2) else { return };
+    let Some(node) = Node::start_on(containerd.endpoint()) else { return };
+    let command = format!("[sleep, \"{}\"]", node.seconds(1));
+    is_probed_over_tls(node, BUSYBOX, &command);
 }
 
 /// Starts a container that notes what happens to it, and ends it.
