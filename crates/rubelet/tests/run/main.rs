@@ -16,6 +16,7 @@ mod own_users;
 mod probes;
 mod pull_secrets;
 mod reasons;
+mod security;
 mod standalone;
 mod survival;
 mod tls_server;

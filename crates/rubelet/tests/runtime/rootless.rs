@@ -84,6 +84,10 @@ fn container(image: &str) -> v1::ContainerConfig {
         linux: Some(v1::LinuxContainerConfig {
             security_context: Some(v1::LinuxContainerSecurityContext {
                 namespace_options: Some(namespaces()),
+                seccomp: Some(v1::SecurityProfile {
+                    profile_type: v1::security_profile::ProfileType::RuntimeDefault as i32,
+                    localhost_ref: String::new(),
+                }),
                 ..Default::default()
             }),
             ..Default::default()
@@ -118,13 +122,14 @@ async fn lives_and_survives(mut embedded: Embedded) {
     // Twice: as it was made, and by a runtime that came later.
     for _ in 0..2 {
         for (_, id) in &ids {
-            let script = "id -u; hostname; touch /tmp/mine && echo written; cat /proc/self/uid_map";
+            let script = "id -u; hostname; touch /tmp/mine && echo written; cat /proc/self/uid_map; grep ^Seccomp: /proc/self/status";
             let command = ["sh", "-c", script].map(str::to_owned);
             let answer = client.exec_sync(id, &command, Duration::ZERO).await.expect("an answer");
             let text = String::from_utf8_lossy(&answer.stdout).into_owned();
             let words: Vec<&str> = text.split_whitespace().collect();
             assert_eq!(words[..3], ["0", "inside", "written"], "{text}");
             assert_eq!(words[4], USER.to_string(), "root inside is this user outside: {text}");
+            assert_eq!(words.last(), Some(&"2"), "a filter needs no root outside: {text}");
         }
         embedded.kill();
         embedded.launch();

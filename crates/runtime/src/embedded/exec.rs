@@ -13,7 +13,7 @@ use rubelet_cri::v1;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::Receiver;
 
 use super::error::{Error, Result};
@@ -161,18 +161,15 @@ impl Output {
         }
     }
 
-    /// Takes what is there without waiting.
+    /// Takes what is there without waiting. The kernel is asked: our own reactor may not have heard yet.
     fn drain(&mut self) {
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let Some(pipe) = self.pipe.take().and_then(|pipe| pipe.into_nonblocking_fd().ok()) else { return };
         let mut chunk = [0; 8192];
-        while let Some(pipe) = &mut self.pipe {
-            let mut buffer = tokio::io::ReadBuf::new(&mut chunk);
-            match std::pin::Pin::new(pipe).poll_read(&mut context, &mut buffer) {
-                std::task::Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                    let len = buffer.filled().len();
-                    self.keep(&chunk[..len]);
-                }
-                _ => self.pipe = None,
+        loop {
+            match rustix::io::read(&pipe, &mut chunk) {
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(0) | Err(_) => return,
+                Ok(len) => self.keep(&chunk[..len]),
             }
         }
     }

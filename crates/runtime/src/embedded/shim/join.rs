@@ -102,20 +102,19 @@ pub(super) fn spawn(host: &Host<'_>, words: OwnedFd, streams: &Streams, complain
         Pid::from_raw(host.pid).ok_or_else(|| Error::Internal("the container has no process".to_owned()))?;
     let container =
         pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| Error::io("find the container", errno))?;
-    let own = File::open("/proc/self/ns/pid").map_err(|error| Error::io("find our namespace", error))?;
+    // For good: the shim's children are all born there from now on, and a way back is not for everybody (whoever is root
+    // in a user namespace only has no right to the host's). It has no others to start.
     setns(&container, CloneFlags::CLONE_NEWPID)
         .map_err(|errno| Error::io("reach the container's processes", errno))?;
     let group = host.cgroups.to_be_born_in(&host.settings.cgroup);
     let born = process::fork(group.as_ref().map(|folder| folder.as_fd()));
-    let back = |errno| Error::io("leave the container's processes", errno);
-    match born.map_err(|errno| Error::io("make a process", errno)) {
-        Ok(process::Born::Child { in_group }) => {
+    match born.map_err(|errno| Error::io("make a process", errno))? {
+        process::Born::Parent(pid) => Ok(pid),
+        process::Born::Child { in_group } => {
             let Err(error) = become_command(host, &container, words, streams, in_group);
             let _ = File::from(complaint).write_all(error.to_string().as_bytes());
             process::exit_now(255)
         }
-        Ok(process::Born::Parent(pid)) => setns(&own, CloneFlags::CLONE_NEWPID).map_err(back).map(|()| pid),
-        Err(error) => setns(&own, CloneFlags::CLONE_NEWPID).map_err(back).and(Err(error)),
     }
 }
 
