@@ -24,6 +24,9 @@ use super::supervise::{self, Link};
 /// Of each stream, that much is kept; the rest is read and dropped, so that the command can go on.
 const MAX_OUTPUT: usize = 16 << 20;
 
+/// What a pipe can hold, however its size was changed by somebody who is not root.
+const MAX_PIPE: usize = 1 << 20;
+
 /// Both streams together must fit into one message of the usual limit.
 const MAX_ANSWER: usize = MAX_OUTPUT - 4096;
 
@@ -165,11 +168,16 @@ impl Output {
     fn drain(&mut self) {
         let Some(pipe) = self.pipe.take().and_then(|pipe| pipe.into_nonblocking_fd().ok()) else { return };
         let mut chunk = [0; 8192];
-        loop {
+        let mut taken = 0;
+        // Somebody whom the command left behind may write faster than we read.
+        while taken < MAX_PIPE {
             match rustix::io::read(&pipe, &mut chunk) {
                 Err(rustix::io::Errno::INTR) => {}
                 Ok(0) | Err(_) => return,
-                Ok(len) => self.keep(&chunk[..len]),
+                Ok(len) => {
+                    taken += len;
+                    self.keep(&chunk[..len]);
+                }
             }
         }
     }
