@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 /// How often to look whether a folder is free.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
-/// How long a command may take the folder.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a command may have the folder before others say so.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The folder of an agent.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,7 +28,16 @@ pub(crate) enum PlaceError {
     Unusable { path: PathBuf, source: io::Error },
     #[error("another agent runs with {}: end it, or choose another folder with --data-dir", path.display())]
     Taken { path: PathBuf },
+    #[error(
+        "{} is in use by another command, or by an agent that does not answer yet: try again later; `fuser -v {}` tells who it is",
+        path.display(),
+        path.join(LOCK).display()
+    )]
+    Busy { path: PathBuf },
 }
+
+/// Whoever has locked this file has the folder.
+const LOCK: &str = "agent.lock";
 
 impl Place {
     /// The folder itself, absolute.
@@ -60,12 +69,18 @@ impl Place {
         loop {
             match self.try_take()? {
                 Some(lock) => return Ok(lock),
-                None if Instant::now() < deadline && UnixStream::connect(&socket).await.is_err() => {
-                    tokio::time::sleep(LOOK).await;
+                None if UnixStream::connect(&socket).await.is_ok() => {
+                    return Err(PlaceError::Taken { path: self.data_dir.clone() });
                 }
-                None => return Err(PlaceError::Taken { path: self.data_dir.clone() }),
+                None if Instant::now() >= deadline => return Err(self.busy()),
+                None => tokio::time::sleep(LOOK).await,
             }
         }
+    }
+
+    /// That somebody has had the folder for too long.
+    pub(crate) fn busy(&self) -> PlaceError {
+        PlaceError::Busy { path: self.data_dir.clone() }
     }
 
     /// Takes the folder if nobody has.
@@ -77,12 +92,40 @@ impl Place {
             .write(true)
             .create(true)
             .truncate(false)
-            .open(path.join("agent.lock"))
+            .open(path.join(LOCK))
             .map_err(unusable)?;
         match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(lock)),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(unusable(errno.into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_folder_that_somebody_has_is_waited_for_but_not_for_ever() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Place { data_dir: folder.path().to_owned() };
+        let lock = place.try_take().expect("usable").expect("nobody has it");
+        let begun = Instant::now();
+        let waited = place.take().await.expect_err("somebody has it");
+        assert!(matches!(waited, PlaceError::Busy { .. }), "{waited}");
+        assert!(begun.elapsed() >= PATIENCE);
+
+        let begun = Instant::now();
+        let soon_done = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(lock);
+        };
+        let (taken, ()) = tokio::join!(place.take(), soon_done);
+        assert!(taken.is_ok() && begun.elapsed() < PATIENCE);
+
+        let _agent = std::os::unix::net::UnixListener::bind(folder.path().join("agent.sock")).expect("bound");
+        let refused = place.take().await.expect_err("an agent has it");
+        assert!(matches!(refused, PlaceError::Taken { .. }), "{refused}");
     }
 }

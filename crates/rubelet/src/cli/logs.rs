@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::one_pod::OnePod;
 use crate::exit::Failure;
 use crate::local::{AgentClient, LocalArgs, Unreachable};
 use crate::logs::{LogFile, Printer, Streams, Style, Tail, instances, is_over, newest_pod_folder};
 use crate::pods::{NotOne, Pods, container_names, pod_of};
+use crate::summary::now;
 
 /// How often to look for more.
 const LOOK: Duration = Duration::from_millis(100);
@@ -155,10 +156,7 @@ async fn logs(args: &Args) -> Result<(), LogsError> {
         (false, []) if args.follow => 0,
         (false, []) => return Err(LogsError::Nothing(name)),
     };
-    let since = args.since.and_then(|age| {
-        let now = Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0)).ok()?;
-        now.checked_sub(age).ok()
-    });
+    let since = args.since.and_then(|age| now().checked_sub(age).ok());
     let style = Style { since, timestamps: args.timestamps, ..Style::default() };
     let shown = Shown { printer: Printer::new(style), agent, uid, container: name };
     if args.follow {

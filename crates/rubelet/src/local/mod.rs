@@ -9,11 +9,12 @@ use rubelet_agent::cgroup::PodGroups;
 use rubelet_agent::leavings::Leavings;
 use rubelet_agent::volumes::{DataDirectory, Volumes};
 use rubelet_cri::{Endpoint, EndpointError, Metrics, Options, RuntimeClient};
+use tokio::time::Instant;
 
 use crate::endpoint::{ENVIRONMENT, endpoint_of_environment};
 use crate::exit::Failure;
 use crate::last_agent::{LastAgent, LastAgentError};
-use crate::place::{LOOK, Place, PlaceError};
+use crate::place::{LOOK, PATIENCE, Place, PlaceError};
 use crate::run::{Embedded, EmbeddedError};
 
 pub(crate) use agent::{AgentClient, AgentError, PodInfo};
@@ -102,6 +103,7 @@ impl LocalArgs {
             return lone(endpoint, LastAgent::read(&folder).ok().flatten().as_ref()).await;
         }
         let last = LastAgent::read(&folder)?;
+        let deadline = Instant::now() + PATIENCE;
         let lock = loop {
             if let Some(agent) = self.agent().await? {
                 return Ok(Local::Agent(agent));
@@ -116,6 +118,7 @@ impl LocalArgs {
             // Somebody who has the folder is an agent on its way, or a command that is soon done.
             match self.place.try_take()? {
                 Some(lock) => break lock,
+                None if Instant::now() >= deadline => return Err(self.place.busy().into()),
                 None => tokio::time::sleep(LOOK).await,
             }
         };

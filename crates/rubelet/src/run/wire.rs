@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
+use pleg::Pleg;
 use pleg::cri::CriObserver;
 use pleg::record::{RecordError, Recorder};
-use pleg::{Pleg, clock::wall_clock};
 use prometheus_client::registry::Registry;
 use rubelet_agent::admission::RuntimeFeatures;
 use rubelet_agent::gc::{ImageCollector, LogRotation};
@@ -129,7 +129,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let rotation = LogRotation::new(collecting.clone(), cache.clone(), data, plan.pod_logs.clone(), logs);
     crew.spawn("the rotation of logs", rotation.run());
     crew.spawn("the removal of unused images", ImageCollector::new(collecting, cache, clock, images).run());
-    let feed = feed.run(|| jiff::Timestamp::from_nanosecond(i128::from(wall_clock().0)).unwrap_or_default());
+    let feed = feed.run(crate::summary::now);
     crew.spawn("what carries pods from their sources to the agent", feed);
     for source in sources {
         source.spawn(&mut crew, &inbox);

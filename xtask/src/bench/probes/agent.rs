@@ -22,7 +22,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::super::ProbesArgs;
 use super::super::events::pods::Node;
 
-/// A probe asks once a second: the shortest period there is.
+/// Liveness and readiness, each once a second: the shortest period there is.
 const PROBES_PER_CONTAINER: usize = 2;
 
 /// Tells the manifests of one turn from those of another.
