@@ -7,7 +7,7 @@
 //!                           ns/{net,ipc,uts}   bind mounts that hold the namespaces
 //!                           shm, hosts, hostname, resolv.conf, pause/
 //! <data dir>/containers/<id>/container.json  written last on creation
-//!                            request.pb, config.json (OCI), shim.json, shim.sock
+//!                            request.pb, config.json (OCI), seccomp.bpf, shim.json, shim.sock
 //!                            exit.json     how it ended: written by the shim
 //! ```
 //! Records change rarely and by one writer each; a record is replaced by rename, so a reader sees the old or the new one.
