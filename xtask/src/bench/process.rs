@@ -1,4 +1,4 @@
-//! What another process has used, read from `/proc`.
+//! What a process has used, read from `/proc`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -77,6 +77,11 @@ pub(super) fn rss_kib(pid: u32) -> anyhow::Result<u64> {
 /// Of that, what only this process has: no other process can share it, and the kernel cannot read it again from a file.
 pub(super) fn anonymous_kib(pid: u32) -> anyhow::Result<u64> {
     memory_kib(pid, "RssAnon")
+}
+
+/// The most memory that this process has had resident so far, in KiB.
+pub(super) fn own_peak_kib() -> anyhow::Result<u64> {
+    memory_kib(std::process::id(), "VmHWM")
 }
 
 fn memory_kib(pid: u32, field: &str) -> anyhow::Result<u64> {

@@ -73,13 +73,6 @@ pub(super) fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The most memory that this process has had resident so far, in KiB.
-pub(super) fn peak_kib() -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
-    Ok(line.trim().trim_end_matches("kB").trim().parse()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,8 @@ use tokio::io::AsyncBufReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
-use super::super::sample::{Sample, cpu_time, peak_kib};
+use super::super::process::own_peak_kib;
+use super::super::sample::{Sample, cpu_time};
 use super::{agent, bare, node};
 
 #[derive(Args)]
@@ -84,7 +85,7 @@ pub(in crate::bench) async fn serve(mut work: impl Work) -> anyhow::Result<()> {
         tokio::task::yield_now().await;
         let cpu = cpu_time() - cpu_before;
         work.rest().await;
-        answer(Sample { wall, cpu, peak_kib: peak_kib()? })?;
+        answer(Sample { wall, cpu, peak_kib: own_peak_kib()? })?;
     }
     Ok(())
 }
