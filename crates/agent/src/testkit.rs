@@ -1,7 +1,7 @@
 //! A runtime in memory, for tests on paused time: it acts, it can be observed, it holds against the agent what no runtime
 //! would forgive.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +43,7 @@ struct World {
     /// Whether it does not know that containers can have a stop signal.
     lacks_stop_signals: bool,
     stop_signals: BTreeMap<ContainerId, v1::Signal>,
+    annotations: HashMap<ContainerId, HashMap<String, String>>,
     images: Vec<v1::Image>,
     image_folder: Option<PathBuf>,
     stuck_images: BTreeSet<String>,
@@ -407,6 +408,7 @@ impl Runtime for FakeRuntime {
             user: None,
         };
         world.containers.insert(id.clone(), (uid, status));
+        world.annotations.insert(id.clone(), config.annotations);
         if !world.lacks_stop_signals && stop_signal != v1::Signal::RuntimeDefault {
             world.stop_signals.insert(id.clone(), stop_signal);
         }
@@ -416,6 +418,10 @@ impl Runtime for FakeRuntime {
 
     async fn stop_signal(&self, id: &ContainerId) -> Result<Option<v1::Signal>, CallError> {
         Ok(self.0.lock().stop_signals.get(id).copied())
+    }
+
+    async fn annotations(&self, id: &ContainerId) -> Result<HashMap<String, String>, CallError> {
+        Ok(self.0.lock().annotations.get(id).cloned().unwrap_or_default())
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), CallError> {

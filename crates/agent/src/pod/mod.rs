@@ -28,8 +28,10 @@ mod spec;
 pub(crate) mod stop_signal;
 #[cfg(test)]
 pub(crate) mod testkit;
+mod written;
 
 pub(crate) use act::Tools;
+pub use act::{EndedWithoutAgent, LoneContainer};
 pub(crate) use actor::{Actor, Parts as ActorParts};
 pub use backoff::Growth;
 pub use config::{HostDns, Machine, NodeDns, SecuritySettings};

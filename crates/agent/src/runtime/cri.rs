@@ -1,5 +1,6 @@
 //! The runtime over CRI.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -85,6 +86,12 @@ impl Runtime for CriRuntime {
         let status = self.client.describe_container(id, false).await?.status;
         let signal = status.map(|status| status.stop_signal());
         Ok(signal.filter(|signal| *signal != v1::Signal::RuntimeDefault))
+    }
+
+    async fn annotations(&self, id: &ContainerId) -> Result<HashMap<String, String>, CallError> {
+        let _under_way = self.begin(Operation::ContainerStatus, thing(id));
+        let status = self.client.describe_container(id, false).await?.status;
+        Ok(status.map(|status| status.annotations).unwrap_or_default())
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), CallError> {

@@ -5,6 +5,7 @@
 mod book;
 mod cri;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
@@ -53,6 +54,12 @@ pub trait Runtime: Send + Sync + 'static {
         &self,
         id: &ContainerId,
     ) -> impl Future<Output = Result<Option<v1::Signal>, CallError>> + Send;
+
+    /// What is written on a container.
+    fn annotations(
+        &self,
+        id: &ContainerId,
+    ) -> impl Future<Output = Result<HashMap<String, String>, CallError>> + Send;
 
     /// Starts a container.
     fn start_container(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;

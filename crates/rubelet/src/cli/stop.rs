@@ -1,11 +1,14 @@
 //! `rubelet stop`: ends pods.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rubelet_cri::{ListFilter, RuntimeClient, labels};
-use rubelet_model::{ContainerId, ContainerState, PodUid};
+use rubelet_agent::pod::{EndedWithoutAgent, LoneContainer};
+use rubelet_agent::runtime::{CallError, CriRuntime};
+use rubelet_cri::{ListFilter, RuntimeClient};
+use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState};
 
 use crate::http::StopRequest;
 use crate::local::{AgentClient, Local, LocalArgs, LoneRuntime, Unreachable};
@@ -13,15 +16,13 @@ use crate::pods::{NotChosen, PodName, Pods, Row};
 
 /// How often to look whether pods have ended.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a container gets if nobody says, in seconds.
-const GRACE: u64 = 30;
 
 /// The arguments of `rubelet stop`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "With an agent, a pod stays ended until its manifest changes or the agent is started again; to end it \
-for good, remove its manifest. Without one, pods are ended in the runtime, all containers of a pod at once and without \
-their preStop hooks, and removed."
+for good, remove its manifest. Without one, pods are ended in the runtime, all containers of a pod at once, \
+after their preStop hooks, and removed."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -72,7 +73,7 @@ async fn stop(args: &Args) -> Result<usize, NotChosen> {
     match &local {
         Local::Agent(agent) => stop_by_agent(agent, args, &wanted).await?,
         Local::Runtime(LoneRuntime { client, .. }) => {
-            stop_in_runtime(client, args, &wanted).await.map_err(Unreachable::Runtime)?;
+            stop_in_runtime(client, args, &wanted).await.map_err(Unreachable::Call)?;
         }
     }
     Ok(wanted.len())
@@ -105,11 +106,7 @@ async fn stop_by_agent(agent: &AgentClient, args: &Args, wanted: &[&Row]) -> Res
 }
 
 /// Ends all of them at the same time, each in the time that its pod gave it, and tells of each when it has ended.
-async fn stop_in_runtime(
-    client: &RuntimeClient,
-    args: &Args,
-    wanted: &[&Row],
-) -> Result<(), rubelet_cri::Error> {
+async fn stop_in_runtime(client: &RuntimeClient, args: &Args, wanted: &[&Row]) -> Result<(), CallError> {
     let ends = wanted.iter().map(|row| async move {
         end_in_runtime(client, args.grace_period, &PodUid::from(row.uid.as_str())).await?;
         args.local.forget(&row.uid);
@@ -120,22 +117,28 @@ async fn stop_in_runtime(
     join_all(ends).await.into_iter().collect()
 }
 
-async fn end_in_runtime(
-    client: &RuntimeClient,
-    asked: Option<u64>,
-    uid: &PodUid,
-) -> Result<(), rubelet_cri::Error> {
+async fn end_in_runtime(client: &RuntimeClient, asked: Option<u64>, uid: &PodUid) -> Result<(), CallError> {
     let listed = client.list_pods(&ListFilter::Pod(uid)).await?;
     for pod in listed.pods {
         let running = pod.containers.iter().filter(|one| one.state == ContainerState::Running);
-        let ended = join_all(running.map(|container| async move {
-            let grace = match asked {
-                Some(asked) => asked,
-                None => granted(client, &container.id).await?.unwrap_or(GRACE),
-            };
-            client.stop_container(&container.id, Duration::from_secs(grace)).await
+        let ips = addresses(client, &pod).await?;
+        let runtime = CriRuntime::new(client.clone());
+        let ended = join_all(running.map(|container| {
+            let lone = LoneContainer { id: &container.id, name: &container.name, ips: ips.clone() };
+            let runtime = &runtime;
+            async move { (lone.name, lone.end(runtime, asked).await) }
         }));
-        ended.await.into_iter().collect::<Result<(), _>>()?;
+        let mut result = Ok(());
+        for (name, ended) in ended.await {
+            match ended {
+                Ok(EndedWithoutAgent::Well) => {}
+                Ok(EndedWithoutAgent::HookFailed(why)) => {
+                    anstream::eprintln!("{}: the preStop hook of container {name} failed: {why}", pod.pod);
+                }
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        result?;
         for sandbox in &pod.sandboxes {
             client.stop_pod_sandbox(&sandbox.id).await?;
         }
@@ -149,11 +152,16 @@ async fn end_in_runtime(
     Ok(())
 }
 
-/// What its pod grants a container, in seconds: it is written on every container.
-async fn granted(client: &RuntimeClient, id: &ContainerId) -> Result<Option<u64>, rubelet_cri::Error> {
-    let answer = client.describe_container(id, false).await?;
-    let written = answer.status.and_then(|status| status.annotations.get(labels::POD_GRACE).cloned());
-    Ok(written.and_then(|seconds| seconds.parse().ok()))
+/// Where a pod can be reached from here.
+async fn addresses(client: &RuntimeClient, pod: &RuntimePod) -> Result<Vec<IpAddr>, CallError> {
+    let ready = pod.sandboxes.iter().find(|sandbox| sandbox.state == SandboxState::Ready);
+    let Some(sandbox) = ready else { return Ok(Vec::new()) };
+    let status = client.sandbox_status(&sandbox.id).await?;
+    Ok(match status {
+        Some(status) if status.is_on_host_network == Some(true) => vec![Ipv4Addr::LOCALHOST.into()],
+        Some(status) => status.ips,
+        None => Vec::new(),
+    })
 }
 
 fn has_ended(row: &Row) {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use rubelet_agent::board::kept_containers;
 use rubelet_agent::cgroup::PodGroups;
 use rubelet_agent::leavings::Leavings;
+use rubelet_agent::runtime::CallError;
 use rubelet_agent::volumes::{DataDirectory, Volumes};
 use rubelet_cri::{Endpoint, EndpointError, Metrics, Options, RuntimeClient};
 use tokio::time::Instant;
@@ -68,6 +69,8 @@ pub(crate) enum Unreachable {
     Embedded(#[from] EmbeddedError),
     #[error("{}", .0.explanation())]
     Runtime(rubelet_cri::Error),
+    #[error("the runtime: {0}")]
+    Call(CallError),
     #[error("{0}")]
     Agent(#[from] AgentError),
     #[error("{0}")]
@@ -86,7 +89,7 @@ impl Unreachable {
     /// How a command ends for it.
     pub(crate) fn failure(&self) -> Failure {
         match self {
-            Self::Nobody(_) | Self::Runtime(_) | Self::Agent(_) => Failure::Runtime,
+            Self::Nobody(_) | Self::Runtime(_) | Self::Call(_) | Self::Agent(_) => Failure::Runtime,
             Self::Embedded(_) | Self::Place(_) | Self::Folder(_) | Self::LastAgent(_) => Failure::System,
             Self::Endpoint(_) | Self::Environment(_) => Failure::Usage,
         }

@@ -117,30 +117,50 @@ fn containers_of_containerd_2_are_probed_over_tls() {
 }
 
 /// Starts a container that notes what happens to it, and ends it.
-fn is_ended_politely(node: &Node, image: &str) {
+fn is_ended_politely(mut node: Node, image: &str) {
     let command = "[sh, -c, 'trap \"echo signal >> /state/log; exit 0\" USR1; trap \"\" TERM; \
                    while :; do sleep 0.1; done']";
     let says = |word: &str| format!("{{exec: {{command: [sh, -c, 'echo {word} >> /state/log']}}}}");
     let fields =
         format!("lifecycle: {{stopSignal: SIGUSR1, postStart: {}, preStop: {}}}", says("begin"), says("end"));
-    node.write("web.yaml", &pod(node, image, command, &fields));
-    node.until_phase("web", "Running");
-    let log = || fs::read_to_string(node.path("state").join("log")).unwrap_or_default();
-    node.until("its first hook", || log() == "begin\n");
+    let manifest = pod(&node, image, command, &fields);
+    let path = node.path("state").join("log");
+    let log = || fs::read_to_string(&path).unwrap_or_default();
+    let begins = |node: &Node| {
+        let _ = fs::remove_file(&path);
+        node.write("web.yaml", &manifest);
+        node.until_phase("web", "Running");
+        node.until("its first hook", || log() == "begin\n");
+    };
+    begins(&node);
     node.remove("web.yaml");
     node.until_gone("web");
     assert_eq!(log(), "begin\nend\nsignal\n");
+
+    // Nobody has its manifest any more: what to do is written on the container.
+    begins(&node);
+    node.end_agent("-KILL");
+    node.remove("web.yaml");
+    node.start_agent();
+    node.until_gone("web");
+    node.until("the end of an orphan", || log() == "begin\nend\nsignal\n");
+
+    begins(&node);
+    node.end_agent("-INT");
+    let (code, out, err) = text(&node.ask(&["stop", "web"]));
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}{err}");
+    assert_eq!(log(), "begin\nend\nsignal\n", "without an agent");
 }
 
 #[test]
 fn hooks_and_stop_signals_reach_containers_of_the_embedded_runtime() {
     let Some(node) = Node::start() else { return };
-    is_ended_politely(&node, "host");
+    is_ended_politely(node, "host");
 }
 
 #[test]
 fn hooks_and_stop_signals_reach_containers_of_containerd_2() {
     let Some(containerd) = require(Flavor::V2) else { return };
     let Some(node) = Node::start_on(containerd.endpoint()) else { return };
-    is_ended_politely(&node, BUSYBOX);
+    is_ended_politely(node, BUSYBOX);
 }

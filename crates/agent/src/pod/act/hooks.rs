@@ -27,12 +27,12 @@ pub(super) enum HookError {
 
 /// A container that has hooks, and how to reach it.
 pub(super) struct Hooked<'a, R> {
-    runtime: &'a R,
-    http: &'a PodHttp,
-    journal: &'a Journal,
-    id: &'a ContainerId,
-    container: &'a Container,
-    ips: Vec<IpAddr>,
+    pub(super) runtime: &'a R,
+    pub(super) http: &'a PodHttp,
+    pub(super) journal: &'a Journal,
+    pub(super) id: &'a ContainerId,
+    pub(super) container: &'a Container,
+    pub(super) ips: Vec<IpAddr>,
 }
 
 impl<R> Tools<R> {

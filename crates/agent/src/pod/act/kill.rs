@@ -15,7 +15,7 @@ use crate::pod::grace::{KillReason, container_grace, left, stop_timeout};
 use crate::pod::journal::Journal;
 use crate::pod::order::waits_for;
 use crate::pod::plan::Kill;
-use crate::pod::spec;
+use crate::pod::{spec, written};
 use crate::runtime::{CallError, Runtime};
 
 /// Ends what belongs to one pod.
@@ -114,7 +114,11 @@ impl<R: Runtime> Killer<'_, R> {
         let container = spec::all_containers(self.pod).find(|container| container.name == name);
         self.journal.normal(Some(name), "Killing", message);
         let mut grace = grace.unwrap_or_else(|| container_grace(self.pod, container, reason));
-        if let Some(container) = container {
+        let written = match container {
+            None if grace > 0 => self.written(id, name).await,
+            _ => None,
+        };
+        if let Some(container) = container.or(written.as_ref()) {
             grace = self.pre_stop(id, container, grace).await;
         }
         if !before.is_empty() && grace > 0 {
@@ -129,10 +133,19 @@ impl<R: Runtime> Killer<'_, R> {
         self.tools.runtime.stop_container(id, stop_timeout(grace)).await
     }
 
+    /// A container that no manifest tells of, by what is written on it.
+    async fn written(&self, id: &ContainerId, name: &str) -> Option<Container> {
+        let annotations = self.tools.runtime.annotations(id).await;
+        let unread = |error: &CallError| {
+            tracing::warn!(pod = %spec::pod_ref(self.pod), container = name, %error, "cannot read what is written on a container; it is ended without its preStop hook, if it has one");
+        };
+        annotations.inspect_err(unread).ok().map(|annotations| written::container(name, &annotations))
+    }
+
     /// Runs the container's own preparations for its end; gives what is left of its grace.
     async fn pre_stop(&self, id: &ContainerId, container: &Container, grace: u64) -> u64 {
-        let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
-        let Some(hook) = hook.filter(|_| grace > 0) else { return grace };
+        let hook = written::pre_stop(container).filter(|_| grace > 0);
+        let Some(hook) = hook else { return grace };
         let begun = Instant::now();
         let hooked = self.tools.hooked(self.pod, self.journal, (id, container), self.ips);
         match tokio::time::timeout(Duration::from_secs(grace), hooked.run(hook)).await {

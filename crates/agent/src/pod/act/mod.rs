@@ -8,6 +8,7 @@ mod furnish;
 mod hooks;
 mod image;
 mod kill;
+mod lone;
 mod memory;
 mod network;
 mod resize;
@@ -46,6 +47,7 @@ use crate::volumes::{Prepared, Volumes};
 
 pub(crate) use cleanup::{Remains, release};
 pub(crate) use kill::{Killer, may_run};
+pub use lone::{EndedWithoutAgent, LoneContainer};
 pub(crate) use memory::Memory;
 pub(crate) use unbroken::Unbroken;
 use users::NoUsers;

@@ -12,15 +12,13 @@ use crate::admission::RuntimeFeatures;
 use crate::environment::{Environment, EnvironmentError};
 use crate::image::Resolved;
 use crate::pod::hash::{container_hash, hex};
-use crate::pod::stop_signal;
+use crate::pod::{stop_signal, written};
 use crate::user_ids::IdRange;
 use crate::volumes::{Mount, Propagation, VolumeError};
 
 const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
 const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
 const DELETION_GRACE: &str = "io.kubernetes.pod.deletionGracePeriod";
-const PRE_STOP: &str = "io.kubernetes.container.preStopHandler";
-const PORTS: &str = "io.kubernetes.container.ports";
 
 /// Why a container cannot be configured (`CreateContainerConfigError`).
 #[derive(Debug, thiserror::Error)]
@@ -114,23 +112,16 @@ fn annotations(
 ) -> impl Iterator<Item = (String, String)> + use<> {
     let path = container.termination_message_path.clone().unwrap_or_default();
     let policy = container.termination_message_policy.clone().unwrap_or_default();
-    let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     let deletion_grace = pod.metadata.deletion_grace_period_seconds;
-    let pre_stop = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
-    let ports = container.ports.as_ref().filter(|ports| !ports.is_empty());
-    // Values of the API have no keys that JSON lacks.
-    let as_json = |value: serde_json::Result<String>| value.ok();
     [
         (labels::CONTAINER_HASH, Some(hex(container_hash(container)))),
         (labels::CONTAINER_RESTART_COUNT, Some(restart_count.to_string())),
         (TERMINATION_MESSAGE_PATH, Some(path)),
         (TERMINATION_MESSAGE_POLICY, Some(policy)),
-        (labels::POD_GRACE, grace.map(|grace| grace.to_string())),
         (DELETION_GRACE, deletion_grace.map(|grace| grace.to_string())),
-        (PRE_STOP, pre_stop.and_then(|handler| as_json(serde_json::to_string(handler)))),
-        (PORTS, ports.and_then(|ports| as_json(serde_json::to_string(ports)))),
     ]
     .into_iter()
+    .chain(written::annotations(pod, container))
     .filter_map(|(key, value)| Some((key.to_owned(), value?)))
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus as ApiStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, ExecAction, PodStatus as ApiStatus};
 
 use super::*;
 
@@ -174,4 +174,34 @@ async fn a_static_pod_that_was_stopped_runs_again_with_the_next_agent() {
     let scene = scene.dies_and_comes_back(folder.path(), &runtime).await;
     scene.send(Operation::Add, &[web]).await;
     scene.until_running(&["web-1"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hook_of_an_orphan_is_run_as_it_is_written_on_its_container() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let with_hook = |uid: &str| {
+        let mut pod = testkit::pod("Always", &[], &["web"]);
+        pod.metadata.uid = Some(uid.to_owned());
+        let exec = ExecAction { command: Some(vec!["bye".to_owned()]) };
+        let pre_stop = LifecycleHandler { exec: Some(exec), ..LifecycleHandler::default() };
+        let lifecycle = Lifecycle { pre_stop: Some(pre_stop), ..Lifecycle::default() };
+        pod.spec.as_mut().unwrap().containers[0].lifecycle = Some(lifecycle);
+        Arc::new(pod)
+    };
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send(Operation::Add, &[with_hook("1")]).await;
+    scene.until_running(&["web-0"]).await;
+    scene.task.abort();
+    drop(scene);
+    runtime.take_calls();
+
+    // Its manifest has changed while no agent was there: nobody knows the old one.
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send(Operation::Add, &[with_hook("2")]).await;
+    let gone = |all: &[Arc<PodView>]| all.iter().all(|view| view.pod.metadata.uid.as_deref() != Some("1"));
+    scene.until("the end of the old one", gone).await;
+    scene.until_phase("Running").await;
+    let execs: Vec<String> = runtime.take_execs().into_iter().map(|(_, command)| command).collect();
+    assert_eq!(execs, ["bye"]);
 }
