@@ -9,20 +9,15 @@ use tokio::time::timeout;
 /// After so long without a change of any pod, there will probably be none for a while.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// What was needed to come to rest is not needed to stay there, so it is done again.
-const AGAIN: Duration = Duration::from_secs(60);
-
-/// Does something whenever changes have come and then stopped coming, and once more when that has lasted.
+/// Does something whenever changes have come and then stopped coming.
 pub(super) async fn whenever_quiet(
     mut changes: watch::Receiver<u64>,
     rest: impl Fn() + Clone + Send + 'static,
 ) -> Infallible {
     loop {
-        for pause in [QUIET, AGAIN] {
-            while let Ok(Ok(())) = timeout(pause, changes.changed()).await {}
-            // Who cannot rest goes on without.
-            let _ = tokio::task::spawn_blocking(rest.clone()).await;
-        }
+        while let Ok(Ok(())) = timeout(QUIET, changes.changed()).await {}
+        // Who cannot rest goes on without.
+        let _ = tokio::task::spawn_blocking(rest.clone()).await;
         if changes.changed().await.is_err() {
             return std::future::pending().await;
         }
@@ -39,7 +34,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn rests_twice_after_each_time_of_change() {
+    async fn rests_once_after_each_time_of_change() {
         let (change, changes) = watch::channel(0);
         let rests = Arc::new(AtomicUsize::new(0));
         let counted = rests.clone();
@@ -50,12 +45,10 @@ mod tests {
             for _ in 0..10 {
                 change.send_modify(|version| *version += 1);
                 sleep(QUIET / 2).await;
-                assert_eq!(rests.load(Ordering::SeqCst), 2 * (round - 1), "not while pods change");
+                assert_eq!(rests.load(Ordering::SeqCst), round - 1, "not while pods change");
             }
-            sleep(QUIET).await;
-            assert_eq!(rests.load(Ordering::SeqCst), 2 * round - 1, "soon");
-            sleep(AGAIN * 10).await;
-            assert_eq!(rests.load(Ordering::SeqCst), 2 * round, "and once more");
+            sleep(QUIET * 10).await;
+            assert_eq!(rests.load(Ordering::SeqCst), round, "once");
         }
         resting.abort();
     }
