@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 /// How many lines may wait.
 const MOST_LINES: usize = 1_000;
+/// Longer lines are cut.
+const LONGEST_LINE: usize = 16 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
@@ -19,7 +21,7 @@ impl Backlog {
                 self.lines.pop_front();
                 self.left_out += 1;
             }
-            self.lines.push_back(line.to_owned());
+            self.lines.push_back(cut(line).to_owned());
         }
     }
 
@@ -33,6 +35,11 @@ impl Backlog {
         let gap = (left_out > 0).then(|| format!("({left_out} lines were left out)"));
         gap.into_iter().chain(std::mem::take(&mut self.lines))
     }
+}
+
+fn cut(line: &str) -> &str {
+    let end = (0..=LONGEST_LINE.min(line.len())).rev().find(|end| line.is_char_boundary(*end));
+    &line[..end.unwrap_or(0)]
 }
 
 #[cfg(test)]
@@ -52,5 +59,9 @@ mod tests {
         assert_eq!(lines[..2], ["(2 lines were left out)", "2"]);
         assert_eq!(lines.len(), MOST_LINES + 1);
         assert_eq!(backlog.take().count(), 0, "what was left out is said once");
+        backlog.add(&"ä".repeat(LONGEST_LINE));
+        backlog.add(&("x".to_owned() + &"ä".repeat(LONGEST_LINE)));
+        let lengths: Vec<usize> = backlog.take().map(|line| line.len()).collect();
+        assert_eq!(lengths, [LONGEST_LINE, LONGEST_LINE - 1], "long lines are cut between characters");
     }
 }

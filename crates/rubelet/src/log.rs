@@ -80,11 +80,12 @@ impl Log {
 
     /// Waits for what was said to be out, but not for ever.
     pub(crate) fn end(&self) {
-        let mut state = self.0.state.lock();
-        if state.stage != Stage::Behind {
+        if self.0.state.lock().stage != Stage::Behind {
             return;
         }
+        // Not while the state is held: whoever panics just now holds the hook, and waits for the state.
         drop(std::panic::take_hook());
+        let mut state = self.0.state.lock();
         state.stage = Stage::Ending;
         self.0.changed.notify_all();
         let is_ending = |state: &mut State| state.stage == Stage::Ending;

@@ -1,14 +1,19 @@
 //! A listener that has so many connections at a time, and lets others wait: each is a file, of which a process can have so
-//! many, and whoever may connect could take them all from the agent.
+//! many, and whoever may connect could take them all from the agent. Whoever says nothing for a while loses his place.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Every answer is at hand when it is asked for, so a connection on which nothing moves for so long is nobody's.
+const SILENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Bounded<L> {
     listener: L,
@@ -28,7 +33,7 @@ impl<L: Listener> Listener for Bounded<L> {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         let place = self.places.clone().acquire_owned().await.expect("nobody closes it");
         let (io, address) = self.listener.accept().await;
-        (Connection { io, _place: place }, address)
+        (Connection { io, silence: Box::pin(sleep(SILENCE)), _place: place }, address)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -39,7 +44,17 @@ impl<L: Listener> Listener for Bounded<L> {
 /// A connection, and its place for as long as it lives.
 pub(super) struct Connection<I> {
     io: I,
+    silence: Pin<Box<Sleep>>,
     _place: OwnedSemaphorePermit,
+}
+
+impl<I> Connection<I> {
+    fn heard<T>(&mut self, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if done.is_ready() {
+            self.silence.as_mut().reset(Instant::now() + SILENCE);
+        }
+        done
+    }
 }
 
 impl<I: AsyncRead + Unpin> AsyncRead for Connection<I> {
@@ -48,7 +63,11 @@ impl<I: AsyncRead + Unpin> AsyncRead for Connection<I> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(context, buffer)
+        let done = Pin::new(&mut self.io).poll_read(context, buffer);
+        if done.is_pending() && self.silence.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        self.heard(done)
     }
 }
 
@@ -58,7 +77,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Connection<I> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
+        let done = Pin::new(&mut self.io).poll_write(context, bytes);
+        self.heard(done)
     }
 
     fn poll_write_vectored(
@@ -66,7 +86,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Connection<I> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(context, parts)
+        let done = Pin::new(&mut self.io).poll_write_vectored(context, parts);
+        self.heard(done)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -85,6 +106,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Connection<I> {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{UnixListener, UnixStream};
 
     use super::*;
@@ -103,5 +125,20 @@ mod tests {
         assert!(bounded.accept().now_or_never().is_none(), "both places are taken");
         drop(first);
         bounded.accept().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_says_nothing_for_a_while_loses_his_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let mut bounded = Bounded::new(UnixListener::bind(&path).expect("bound"), 1);
+        let mut client = UnixStream::connect(&path).await.expect("connected");
+        let (mut connection, _) = bounded.accept().await;
+        let begun = Instant::now();
+        sleep(SILENCE / 2).await;
+        client.write_all(b"x").await.expect("written");
+        assert_eq!(connection.read_u8().await.expect("read"), b'x');
+        let error = connection.read_u8().await.expect_err("silence");
+        assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, SILENCE / 2 + SILENCE));
     }
 }

@@ -27,6 +27,9 @@ const MAX_OUTPUT: usize = 16 << 20;
 /// What a pipe can hold, however its size was changed by somebody who is not root.
 const MAX_PIPE: usize = 1 << 20;
 
+/// How long after its time limit a command may take to be gone.
+const LAST_WORD: Duration = Duration::from_secs(5);
+
 /// Both streams together must fit into one message of the usual limit.
 const MAX_ANSWER: usize = MAX_OUTPUT - 4096;
 
@@ -48,7 +51,6 @@ impl Runtime {
         }
         let gone = || Error::State(format!("container {} does not run any more", found.id()));
 
-        // Queued here rather than in the machine's process table.
         let _slot = self.execs.acquire().await.map_err(|error| Error::Internal(error.to_string()))?;
         let words = words(&request.cmd).map_err(|error| Error::io("write the command", error))?;
         let (mut stdout, stdout_end) = Output::open()?;
@@ -67,8 +69,11 @@ impl Runtime {
                 () = stdout.fill() => {}
                 () = stderr.fill() => {}
                 () = async { match &mut deadline { Some(sleep) => sleep.await, None => std::future::pending().await } } => {
+                    if is_late {
+                        break None;
+                    }
                     // That nothing more will be said ends the command. How it ended is told still, so it is gone then.
-                    (is_late, deadline) = (true, None);
+                    (is_late, deadline) = (true, Some(Box::pin(tokio::time::sleep(LAST_WORD))));
                     let _ = link.get_mut().shutdown().await;
                 }
             }

@@ -41,8 +41,8 @@ impl Default for Options {
     }
 }
 
-/// How many commands may be on their way into containers at once.
-const EXECS_AT_ONCE: usize = 16;
+/// How many commands may run in containers at once; others wait. Each takes a few descriptors of ours.
+const EXECS_AT_ONCE: usize = 128;
 
 /// Everything that an operation may need.
 #[derive(Debug)]

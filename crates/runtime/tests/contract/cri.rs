@@ -198,11 +198,18 @@ impl Cri {
     }
 
     pub(crate) async fn exec(&self, id: &str, script: &str, timeout: i64) -> Asked<v1::ExecSyncResponse> {
-        let request = v1::ExecSyncRequest {
-            container_id: id.to_owned(),
-            cmd: vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()],
-            timeout,
-        };
+        self.exec_words(id, ["/bin/sh", "-c", script], timeout).await
+    }
+
+    /// A command of these words, the first of which is its program.
+    pub(crate) async fn exec_words(
+        &self,
+        id: &str,
+        words: [&str; 3],
+        timeout: i64,
+    ) -> Asked<v1::ExecSyncResponse> {
+        let cmd = words.map(str::to_owned).to_vec();
+        let request = v1::ExecSyncRequest { container_id: id.to_owned(), cmd, timeout };
         Ok(self.connected().await?.exec_sync(request).await?.into_inner())
     }
 

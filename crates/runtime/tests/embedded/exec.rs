@@ -137,3 +137,18 @@ fn a_word_with_a_nul_in_it_is_refused() {
         drop(runtime);
     });
 }
+
+/// A descriptor of ours that leads out of the container would lead a program's path there, too.
+#[test]
+fn no_path_of_a_command_leads_through_a_descriptor_of_the_runtime() {
+    with_runtime("execpath", None, |runtime, cri| async move {
+        let (_, id, _) = cri.pod_with_config(config(&cri, None, false)).await;
+        cri.start(&id).await.expect("starts");
+        for number in 3..40 {
+            let path = format!("/proc/self/fd/{number}/../../../../../../../../bin/sh");
+            let error = cri.exec_words(&id, [&path, "-c", "true"], 0).await.expect_err(&path);
+            assert!(error.message().contains("failed to run"), "{path}: {error}");
+        }
+        drop(runtime);
+    });
+}

@@ -1,5 +1,6 @@
 //! Ends a container without an agent, and without its manifest: by what is written on it.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -47,12 +48,18 @@ impl LoneContainer<'_> {
         runtime: &R,
         grace: Option<u64>,
     ) -> Result<EndedWithoutAgent, CallError> {
-        let annotations = match runtime.annotations(self.id).await {
-            Err(error) if error.failure == CallFailure::NotFound => return Ok(EndedWithoutAgent::Well),
-            annotations => annotations?,
+        let mut ended = EndedWithoutAgent::Well;
+        // With no time to do anything before it ends, nothing need be known.
+        let written = if grace == Some(0) { Ok(HashMap::new()) } else { runtime.annotations(self.id).await };
+        let annotations = match written {
+            Ok(annotations) => annotations,
+            Err(error) if error.failure == CallFailure::NotFound => return Ok(ended),
+            Err(error) => {
+                ended = EndedWithoutAgent::HookFailed(format!("cannot see whether there is one: {error}"));
+                HashMap::new()
+            }
         };
         let mut grace = grace.or_else(|| written::grace(&annotations)).unwrap_or(GRACE);
-        let mut ended = EndedWithoutAgent::Well;
         let container = written::container(self.name, &annotations);
         if let Some(hook) = written::pre_stop(&container).filter(|_| grace > 0) {
             let (http, journal) = (PodHttp::default(), Journal::new(Clock::start()));

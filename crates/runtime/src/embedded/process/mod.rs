@@ -1,6 +1,7 @@
 //! The few system calls that have no safe wrapper.
 
 mod confine;
+mod descriptors;
 mod fork;
 mod signals;
 
@@ -9,6 +10,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use super::error::{Error, Result};
 
 pub(crate) use confine::{Rights, confine};
+pub(crate) use descriptors::{beyond_streams, close_all};
 pub(crate) use fork::{Born, exit_now, fork, replace_environment};
 pub(crate) use signals::reset_signals;
 

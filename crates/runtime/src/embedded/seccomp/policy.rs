@@ -30,9 +30,9 @@ impl Action {
         }
     }
 
-    /// Whether the call is made.
+    /// Whether the call is made, as far as the filter is concerned: a tracer decides for itself.
     pub(super) fn is_permissive(self) -> bool {
-        matches!(self, Self::Allow | Self::Log)
+        matches!(self, Self::Allow | Self::Log | Self::Trace(_))
     }
 }
 

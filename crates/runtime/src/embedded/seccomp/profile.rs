@@ -10,13 +10,13 @@ use super::policy::{Action, Circumstances, Condition, EPERM, Policy, Rule, Test}
 struct Document {
     default_action: String,
     default_errno_ret: Option<u16>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     architectures: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     arch_map: Vec<ArchMap>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     flags: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     listener_path: String,
     #[serde(default, deserialize_with = "or_nothing")]
     syscalls: Vec<Entry>,
@@ -33,10 +33,10 @@ struct ArchMap {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     names: Vec<String>,
     /// As older files have it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     name: String,
     action: String,
     errno_ret: Option<u16>,

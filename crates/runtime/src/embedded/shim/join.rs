@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
 use nix::sched::{CloneFlags, setns};
@@ -111,7 +111,7 @@ pub(super) fn spawn(host: &Host<'_>, words: OwnedFd, streams: &Streams, complain
     match born.map_err(|errno| Error::io("make a process", errno))? {
         process::Born::Parent(pid) => Ok(pid),
         process::Born::Child { in_group } => {
-            let Err(error) = become_command(host, &container, words, streams, in_group);
+            let Err(error) = become_command(host, &container, words, streams, &complaint, in_group);
             let _ = File::from(complaint).write_all(error.to_string().as_bytes());
             process::exit_now(255)
         }
@@ -123,6 +123,7 @@ fn become_command(
     container: &OwnedFd,
     words: OwnedFd,
     streams: &Streams,
+    complaint: &OwnedFd,
     in_group: bool,
 ) -> Result<Infallible> {
     if !in_group {
@@ -131,24 +132,27 @@ fn become_command(
             .map_err(|error| Error::io("join the control group", error))?;
     }
     share_oom_score(host.pid)?;
-    // From here on a process in the container may see us: it must not look into us, nor find our program.
+    let spec = Spec::read()?;
+    let apparmor = spec.process.apparmor_profile.as_deref().map(AppArmor::open).transpose()?;
+    // From here on a process in the container may see us: it must not look into us.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|errno| Error::io("hide from the container", errno))?;
-    let spec = Spec::read()?;
     let Payload::Program(confinement) = host.settings.payload else {
         return Err(Error::invalid("exec", "no commands run beside a pod's pause"));
     };
     let filter = confinement.filter()?;
     let words = read_words(words)?;
     let program = words.first().ok_or_else(|| Error::invalid("cmd", "is empty"))?;
-    let apparmor = spec.process.apparmor_profile.as_deref().map(AppArmor::open).transpose()?;
     rustix::process::setsid().map_err(|errno| Error::io("begin a session", errno))?;
     redirect(streams)?;
+    let held = process::beyond_streams();
 
     setns(container, spec.namespaces()).map_err(|errno| Error::io("join the container", errno))?;
     if let Some(apparmor) = apparmor {
         apparmor.apply()?;
     }
+    // A path may lead through a descriptor of ours, and out of the container, also that of the program itself.
+    process::close_all(held.into_iter().filter(|fd| *fd != complaint.as_raw_fd()));
     become_user(&spec.process)?;
     if spec.process.no_new_privileges {
         rustix::thread::set_no_new_privs(true).map_err(|errno| Error::io("give up privileges", errno))?;

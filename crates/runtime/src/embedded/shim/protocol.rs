@@ -95,7 +95,8 @@ impl Outcome {
     pub(crate) fn parse(line: &str) -> Option<Self> {
         match line.split_once(' ')? {
             ("command-exited", code) => code.parse().ok().map(Self::Exited),
-            ("command-failed", message) => Some(Self::Failed(message.to_owned())),
+            // The second is what a shim says that does not know commands.
+            ("command-failed" | "error", message) => Some(Self::Failed(message.to_owned())),
             _ => None,
         }
     }

@@ -26,6 +26,7 @@ use super::settings::Settings;
 use crate::embedded::cgroup::Cgroups;
 use crate::embedded::clock;
 use crate::embedded::error::{Error, Result};
+use crate::embedded::process;
 use crate::embedded::state::{Cause, Exit};
 use crate::embedded::store::{self, Durability};
 
@@ -38,7 +39,8 @@ const MAX_FILES: usize = 3;
 /// Entry point, in the container's folder, with the listening socket as standard input.
 pub(super) fn main() -> Result<()> {
     let settings = Settings::read()?;
-    close_strangers();
+    // Whoever started the runtime may have left descriptors open: they are nothing to the container's commands.
+    process::close_all(process::beyond_streams());
     // Own session: a terminal or a service manager that ends the runtime's group must not reach us.
     let _ = rustix::process::setsid();
     // Whatever a container leaves behind falls to us.
@@ -421,15 +423,6 @@ impl Shim {
             Some(Command::Reopen) => self.log.reopen().map_err(|error| Error::io("reopen the log", error)),
             Some(Command::Exec) | None => Err(Error::invalid("request", "not understood")),
         }
-    }
-}
-
-/// Whoever started the runtime may have left descriptors open: they are nothing to the container's commands.
-fn close_strangers() {
-    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let open: Vec<i32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    for fd in open.into_iter().filter(|fd| *fd > 2) {
-        let _ = nix::unistd::close(fd);
     }
 }
 
