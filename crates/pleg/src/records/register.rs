@@ -113,10 +113,10 @@ impl Register {
 
 impl From<HashMap<PodUid, Box<Record>>> for Register {
     fn from(records: HashMap<PodUid, Box<Record>>) -> Self {
-        let ids = |(uid, record): (&PodUid, &Box<Record>)| -> Vec<_> {
-            record.ids().map(|id| (id, uid.clone())).collect()
-        };
-        let holders = records.iter().flat_map(ids).collect();
+        let mut holders = BTreeSet::new();
+        for (uid, record) in &records {
+            holders.extend(record.ids().map(|id| (id, uid.clone())));
+        }
         Self { records, holders }
     }
 }
