@@ -3,7 +3,7 @@
 //! Some announcements name no pod, so whose they are is looked up by id. What a record shows changes here only (its
 //! views are out of reach elsewhere), so the index always says what a search of all records would.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, hash_map};
 use std::sync::Arc;
 
 use foldhash::HashMap;
@@ -15,10 +15,9 @@ use crate::event::Trigger;
 
 /// All records, by pod and by what they show.
 #[derive(Debug, Default, Deserialize)]
-#[serde(from = "HashMap<PodUid, Box<Record>>")]
+#[serde(from = "HashMap<PodUid, Record>")]
 pub(crate) struct Register {
-    /// Each on its own: a table of pointers has room to spare that costs little.
-    records: HashMap<PodUid, Box<Record>>,
+    records: HashMap<PodUid, Record>,
     /// Every id that the committed or the newest view of a pod shows, with the pod. In order, and of all the pods that
     /// show it: what is found must not depend on what else a runtime says, or in which order.
     holders: BTreeSet<(Arc<str>, PodUid)>,
@@ -34,32 +33,32 @@ impl Register {
     }
 
     pub(crate) fn get(&self, uid: &PodUid) -> Option<&Record> {
-        self.records.get(uid).map(Box::as_ref)
+        self.records.get(uid)
     }
 
     pub(crate) fn get_mut(&mut self, uid: &PodUid) -> Option<&mut Record> {
-        self.records.get_mut(uid).map(Box::as_mut)
+        self.records.get_mut(uid)
     }
 
     /// The record of a pod, a new one if there was none.
     pub(crate) fn get_or_add(&mut self, pod: &PodRef, is_from_before: bool) -> &mut Record {
-        let new = || Box::new(Record::new(pod.clone(), is_from_before));
+        let new = || Record::new(pod.clone(), is_from_before);
         self.records.entry(pod.uid.clone()).or_insert_with(new)
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Record> {
-        self.records.values().map(Box::as_ref)
+    pub(crate) fn values(&self) -> hash_map::Values<'_, PodUid, Record> {
+        self.records.values()
     }
 
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Record> {
-        self.records.values_mut().map(Box::as_mut)
+    pub(crate) fn values_mut(&mut self) -> hash_map::ValuesMut<'_, PodUid, Record> {
+        self.records.values_mut()
     }
 
     /// The record of the pod that a container or sandbox is in, as its committed or its newest view shows.
     pub(crate) fn holder(&self, id: &Arc<str>) -> Option<&Record> {
         let first = (id.clone(), PodUid::from(""));
         let (found, uid) = self.holders.range(first..).next()?;
-        if found == id { self.get(uid) } else { None }
+        if found == id { self.records.get(uid) } else { None }
     }
 
     /// A list has shown the pod.
@@ -78,7 +77,7 @@ impl Register {
         self.change(&uid, |record| record.commit(snapshot, status));
     }
 
-    pub(crate) fn remove(&mut self, uid: &PodUid) -> Option<Box<Record>> {
+    pub(crate) fn remove(&mut self, uid: &PodUid) -> Option<Record> {
         let record = self.records.remove(uid)?;
         for id in record.ids() {
             self.holders.remove(&(id, uid.clone()));
@@ -111,12 +110,12 @@ impl Register {
     }
 }
 
-impl From<HashMap<PodUid, Box<Record>>> for Register {
-    fn from(records: HashMap<PodUid, Box<Record>>) -> Self {
-        let mut holders = BTreeSet::new();
-        for (uid, record) in &records {
-            holders.extend(record.ids().map(|id| (id, uid.clone())));
-        }
+impl From<HashMap<PodUid, Record>> for Register {
+    fn from(records: HashMap<PodUid, Record>) -> Self {
+        let ids = |(uid, record): (&PodUid, &Record)| -> Vec<_> {
+            record.ids().map(|id| (id, uid.clone())).collect()
+        };
+        let holders = records.iter().flat_map(ids).collect();
         Self { records, holders }
     }
 }
