@@ -174,6 +174,7 @@ mod tests {
         assert_eq!(kept_containers(&data, "1"), ["web", "log"]);
         assert_eq!(kept_containers(&data, "2"), Vec::<String>::new());
         assert_eq!(recalled(&data, "2"), None);
+        assert!(data.pod("../1").is_err(), "nothing is recalled from elsewhere");
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use rubelet_model::{
     ContainerId, ContainerState, ContainerStatus, PodStatus, PodUid, SandboxId, SandboxState,
 };
-use tokio::task::spawn_blocking;
 
 use super::{Tools, Work};
 use crate::leavings::{Leavings, LeavingsError};
+use crate::off_thread::off_thread;
 use crate::pod::config::log_directory;
 use crate::pod::files;
 use crate::pod::spec;
@@ -87,7 +87,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let logs = log_directory(&self.tools.settings.logs, self.pod);
         let (name, count) = (instance.name.clone(), instance.restart_count);
         // Logs first: once the container is gone, nobody knows which are its own.
-        spawn_blocking(move || files::remove_logs(&logs, &name, count)).await??;
+        off_thread(move || files::remove_logs(&logs, &name, count)).await?;
         Ok(self.tools.runtime.remove_container(&instance.id).await?)
     }
 
@@ -104,19 +104,25 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         for sandbox in &self.status.sandboxes {
             self.remove_sandbox(&sandbox.id).await?;
         }
-        let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
-        let removed = spawn_blocking(move || {
-            leavings(&tools).remove(&uid)?;
-            tools.user_ids.give_back(&uid);
-            Ok::<(), LeavingsError>(())
-        });
-        Ok(removed.await??)
+        let uid = spec::uid(self.pod);
+        Ok(clear(self.tools, uid.clone(), move |leavings| leavings.remove(&uid)).await?)
     }
 }
 
-fn leavings<R>(tools: &Tools<R>) -> Leavings<'_> {
-    let Tools { groups, settings, volumes, .. } = tools;
-    Leavings { groups: groups.as_deref(), logs: &settings.logs, volumes }
+/// Does this to what a pod leaves behind. Its ids are anybody's then.
+async fn clear<R: Runtime + ImageStore>(
+    tools: &Arc<Tools<R>>,
+    uid: PodUid,
+    how: impl FnOnce(&Leavings<'_>) -> Result<(), LeavingsError> + Send + 'static,
+) -> Result<(), LeavingsError> {
+    let tools = tools.clone();
+    off_thread(move || {
+        let Tools { groups, settings, volumes, user_ids, .. } = &*tools;
+        how(&Leavings { groups: groups.as_deref(), logs: &settings.logs, volumes })?;
+        user_ids.give_back(&uid);
+        Ok(())
+    })
+    .await
 }
 
 /// Gives back what a pod used of which nothing runs any more. What tells of the pod stays.
@@ -124,13 +130,8 @@ pub(crate) async fn release<R>(tools: &Arc<Tools<R>>, uid: &PodUid) -> Result<()
 where
     R: Runtime + ImageStore,
 {
-    let (tools, uid) = (tools.clone(), uid.clone());
-    let released = spawn_blocking(move || {
-        leavings(&tools).release(&uid)?;
-        tools.user_ids.give_back(&uid);
-        Ok::<(), LeavingsError>(())
-    });
-    Ok(released.await??)
+    let gone = uid.clone();
+    Ok(clear(tools, uid.clone(), move |leavings| leavings.release(&gone)).await?)
 }
 
 /// Why something could not be removed.
@@ -142,8 +143,6 @@ pub(crate) enum CleanupError {
     Leavings(#[from] LeavingsError),
     #[error("its logs: {0}")]
     Logs(#[from] std::io::Error),
-    #[error("the work on the disk failed: {0}")]
-    Lost(#[from] tokio::task::JoinError),
 }
 
 #[cfg(test)]
