@@ -94,6 +94,14 @@ impl fmt::Display for Tried {
 }
 
 impl NotFound {
+    /// Where nobody answers, if that was told.
+    pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Named(error) => Some(error.endpoint()),
+            Self::BadEnvironment(_) | Self::Searched(_) => None,
+        }
+    }
+
     /// How a command ends for it.
     pub(crate) fn failure(&self) -> Failure {
         match self {

@@ -3,6 +3,7 @@
 //! A thread of its own prints, so that a pipe that nobody reads holds nobody up: lines wait, the oldest are left out when
 //! there are too many, and how many is said as soon as somebody reads again.
 
+use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
@@ -14,6 +15,11 @@ use crate::backlog::Backlog;
 
 /// How long to wait for the last of it to be printed.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Says something on standard error. Nobody may be there to read it, which is no reason to end.
+pub(crate) fn remark(text: impl Display) {
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
 
 /// Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +74,7 @@ impl Log {
         match state.stage {
             Stage::Alone => {
                 drop(state);
-                anstream::eprintln!("{}", text.trim_end());
+                remark(text.trim_end());
             }
             Stage::Behind | Stage::Ending => {
                 state.backlog.add(text);

@@ -11,11 +11,12 @@ const WAITING_LINES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Stopped;
 
+/// Room for one line.
+pub(crate) struct Room<'a>(mpsc::Permit<'a, Line>);
+
 enum Line {
     /// For whoever reads the output.
     Output(String),
-    /// For the person at the terminal.
-    Remark(String),
     /// Says when everything before it has been printed.
     Mark(oneshot::Sender<()>),
 }
@@ -48,9 +49,9 @@ impl Printer {
         self.lines.send(Line::Output(line)).await.map_err(|_| Stopped)
     }
 
-    /// Prints a line beside the output.
-    pub(crate) async fn remark(&self, line: String) -> Result<(), Stopped> {
-        self.lines.send(Line::Remark(line)).await.map_err(|_| Stopped)
+    /// Waits for room, for those who have something else to do meanwhile.
+    pub(crate) async fn room(&self) -> Result<Room<'_>, Stopped> {
+        self.lines.reserve().await.map(Room).map_err(|_| Stopped)
     }
 
     /// Waits for what has been printed to be out, unless the printer is stuck.
@@ -64,13 +65,20 @@ impl Printer {
     }
 }
 
+impl Room<'_> {
+    /// Prints a line of output.
+    pub(crate) fn print(self, line: String) {
+        self.0.send(Line::Output(line));
+    }
+}
+
 fn print_all(mut waiting: mpsc::Receiver<Line>) -> io::Result<()> {
     while let Some(line) = waiting.blocking_recv() {
         match line {
-            Line::Output(line) => print_line(&mut anstream::stdout().lock(), &line)?,
-            Line::Remark(line) => {
-                // Without standard error there is nobody to remark anything to.
-                let _ = print_line(&mut anstream::stderr().lock(), &line);
+            Line::Output(line) => {
+                let mut out = anstream::stdout().lock();
+                writeln!(out, "{line}")?;
+                out.flush()?;
             }
             Line::Mark(done) => {
                 // Whoever waits may have lost patience.
@@ -79,9 +87,4 @@ fn print_all(mut waiting: mpsc::Receiver<Line>) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn print_line(out: &mut impl Write, line: &str) -> io::Result<()> {
-    writeln!(out, "{line}")?;
-    out.flush()
 }

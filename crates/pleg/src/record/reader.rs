@@ -1,6 +1,8 @@
 //! Reads a recording, up to where it is damaged.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
+
+use serde::Deserialize;
 
 use super::entry::{Entry, Header, VERSION};
 use super::frame;
@@ -29,13 +31,21 @@ pub enum Damage {
         reason: String,
     },
     /// It is no recording at all.
-    #[error("this is not a recording: {0}")]
+    #[error("this is not a recording, or it is damaged at byte 0: {0}")]
     NotARecording(&'static str),
+    /// Something follows the entry that ends it.
+    #[error(
+        "the recording ends at byte {offset}, and more follows: if that is another one, play each on its own"
+    )]
+    MoreFollows {
+        /// Where it ends.
+        offset: u64,
+    },
     /// It is of a later version.
     #[error("the recording has format {found}, and this version reads up to {VERSION}: use a newer rubelet")]
     Newer {
         /// The version that it has.
-        found: u32,
+        found: u64,
     },
     /// The file cannot be read.
     #[error("cannot read the recording at byte {offset}: {reason}")]
@@ -45,6 +55,16 @@ pub enum Damage {
         /// Why not further.
         reason: String,
     },
+}
+
+/// No header is longer. A file without any line may be, and larger than all memory.
+const LONGEST_HEADER: u64 = 1 << 20;
+
+/// What every version's header has.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Format {
+    rubelet_recording: u64,
 }
 
 /// A recording that is being read.
@@ -65,17 +85,18 @@ impl<R: BufRead> Recording<R> {
     /// If it is none, or one that this version cannot read.
     pub fn open(mut source: R) -> Result<Self, Damage> {
         let mut offset = 0;
-        let line = match read_line(&mut source, &mut offset) {
+        let line = match read_line(&mut source.by_ref().take(LONGEST_HEADER), &mut offset) {
             Ok(Some(line)) => line,
             Ok(None) => return Err(Damage::NotARecording("it is empty")),
             Err(damage) => return Err(damage.at_start()),
         };
-        let entry = frame::read(&line).ok_or(Damage::NotARecording("it does not begin as one"))?;
-        let header: Header =
-            serde_json::from_str(entry).map_err(|_| Damage::NotARecording("it does not begin as one"))?;
-        if header.rubelet_recording > VERSION {
-            return Err(Damage::Newer { found: header.rubelet_recording });
+        let none = Damage::NotARecording("it does not begin as one");
+        let entry = frame::read(&line).ok_or(none.clone())?;
+        let Format { rubelet_recording: found } = serde_json::from_str(entry).map_err(|_| none.clone())?;
+        if found > u64::from(VERSION) {
+            return Err(Damage::Newer { found });
         }
+        let header: Header = serde_json::from_str(entry).map_err(|_| none)?;
         Ok(Self { source, offset, header, ended: false })
     }
 
@@ -87,10 +108,13 @@ impl<R: BufRead> Recording<R> {
 
     /// The next entry; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Entry<'static>>, Damage> {
-        if self.ended {
-            return Ok(None);
-        }
         let start = self.offset;
+        if self.ended {
+            return match self.source.fill_buf() {
+                Ok([_, ..]) => Err(Damage::MoreFollows { offset: start }),
+                Ok([]) | Err(_) => Ok(None),
+            };
+        }
         let Some(line) = read_line(&mut self.source, &mut self.offset)? else {
             return Err(Damage::CutOff { offset: start });
         };

@@ -68,7 +68,8 @@ impl<R: BufRead> Replay<R> {
             }
             if self.ahead.is_none() {
                 match self.recording.next()? {
-                    None | Some(Entry::End) => return Ok(None),
+                    None => return Ok(None),
+                    Some(Entry::End) => {}
                     Some(Entry::State(State::Owned(core))) => {
                         self.core = Some(core);
                         self.last_list = LastList::default();

@@ -8,6 +8,7 @@ use super::output::{self, Structured};
 use crate::columns::columns;
 use crate::describe::event_age;
 use crate::local::{LocalArgs, PodInfo};
+use crate::log::remark;
 use crate::pods::{NotChosen, PodName, Pods, pod_of};
 use crate::summary::now;
 
@@ -67,7 +68,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
                     None => table(&events),
                 };
                 if text.is_empty() {
-                    anstream::eprintln!("no events");
+                    remark("no events");
                 }
                 super::show(&text);
                 ExitCode::SUCCESS

@@ -14,6 +14,7 @@ use rubelet_runtime::image::{
 
 use crate::exit::Failure;
 use crate::home::{DataDir, Home};
+use crate::log::remark;
 
 /// The arguments of `rubelet image`.
 #[derive(Debug, clap::Args)]
@@ -165,7 +166,7 @@ fn import(store: &ImageStore, file: &Path, tag: Option<&ImageName>) -> Result<()
     for image in images.map_err(Box::new)? {
         say(&format!("imported {}", describe(&image)))?;
         if image.repo_tags.is_empty() {
-            anstream::eprintln!("the image has no name: import it again with --tag NAME to give it one");
+            remark("the image has no name: import it again with --tag NAME to give it one");
         }
     }
     Ok(())
@@ -247,7 +248,7 @@ fn credentials(name: &ImageName, authfile: Option<&Path>) -> Result<Auth, Error>
         match Auth::from_docker_config(&json, name) {
             Ok(Auth::Anonymous) => {}
             Ok(auth) => return Ok(auth),
-            Err(error) => anstream::eprintln!("not using {}: {error}", path.display()),
+            Err(error) => remark(format_args!("not using {}: {error}", path.display())),
         }
     }
     Ok(Auth::Anonymous)

@@ -24,6 +24,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::exit::Failure;
+use crate::log::remark;
 
 /// Keeps pods running, and shows what a container runtime does.
 #[derive(Debug, Parser)]
@@ -108,7 +109,7 @@ fn show(text: &str) {
 
 /// Says what went wrong, on standard error, and how the command ends for it.
 fn fail(failure: Failure, error: &dyn Display) -> ExitCode {
-    anstream::eprintln!("{}", complaint(error));
+    remark(complaint(error));
     failure.into()
 }
 

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::output::{self, Structured};
 use crate::columns::columns;
 use crate::local::{LocalArgs, Unreachable};
+use crate::log::remark;
 use crate::pods::{Pods, Row};
 use crate::summary::{now, span};
 
@@ -64,7 +65,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
             Ok(pods) => {
                 let text = text(args, &pods);
                 if text.is_empty() {
-                    anstream::eprintln!("no pods");
+                    remark("no pods");
                 }
                 super::show(&text);
                 ExitCode::SUCCESS

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
+use crate::log::remark;
 use crate::watch::{Events, standstill, told_to_end};
 
 /// The arguments of `rubelet record`.
@@ -60,8 +61,9 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
     let mut pleg = Pleg::new(CriObserver::new(found.client.clone()), config, Metrics::default());
     pleg.record(Some(recorder));
     let mut events = pleg.handle().subscribe();
+    // Before events are followed: somebody may not read this, and who waits for that must not hold up the runtime.
+    remark(format_args!("recording {about} into {}{}", args.output.display(), until(args.time)));
     pleg.start();
-    anstream::eprintln!("recording {about} into {}{}", args.output.display(), until(args.time));
     let time_is_over = async {
         match args.time {
             Some(time) => tokio::time::sleep(time).await,
@@ -83,7 +85,7 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
     if let Some(recorder) = pleg.record(None) {
         recorder.finish().map_err(system)?;
     }
-    anstream::eprintln!("{count} events; play them again with: rubelet replay {}", args.output.display());
+    remark(format_args!("{count} events; play them again with: rubelet replay {}", args.output.display()));
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use pleg::record::{Damage, Played, Recording, Replay};
 use pleg::{Now, Stamp};
 
 use crate::exit::Failure;
+use crate::log::remark;
 use crate::watch::{Filter, Format, event_line};
 
 /// The arguments of `rubelet replay`.
@@ -112,29 +113,43 @@ fn replay(args: &Args) -> Result<(), Trouble> {
         });
         args.until.is_none_or(|until| until.is_before(now, first))
     };
+    let (mut shown, mut others) = (0_u64, 0_u64);
     let ended = loop {
         match replay.next_while(is_wanted) {
             Ok(Some(Played::Event(event))) if !args.health && filter.shows(&event) => {
                 writeln!(out, "{}", event_line(&event, args.output)).map_err(Trouble::Print)?;
+                shown += 1;
             }
-            Ok(Some(Played::Event(_))) => {}
+            Ok(Some(Played::Event(_))) => others += 1,
             Ok(Some(Played::Gap(inputs))) => {
                 out.flush().map_err(Trouble::Print)?;
-                anstream::eprintln!("here {inputs} inputs were not recorded, since the disk was too slow");
+                remark(format_args!("here {inputs} inputs were not recorded, since the disk was too slow"));
             }
             Ok(None) => break Ok(()),
             Err(damage) => break Err(Trouble::Damage(damage)),
         }
     };
-    if args.health
-        && let Some(last) = replay.now()
-        && let Some(health) = replay.health(as_of(args.until, first.get(), last, replay.has_more()))
-    {
-        let text = match args.output {
-            Format::Text => health.to_string(),
-            Format::Json => serde_json::to_string(&health).expect("health has no keys that are not text"),
-        };
-        writeln!(out, "{text}").map_err(Trouble::Print)?;
+    if args.health {
+        let health = replay
+            .now()
+            .and_then(|last| replay.health(as_of(args.until, first.get(), last, replay.has_more())));
+        match health {
+            Some(health) => {
+                let text = match args.output {
+                    Format::Text => health.to_string(),
+                    Format::Json => {
+                        serde_json::to_string(&health).expect("health has no keys that are not text")
+                    }
+                };
+                writeln!(out, "{text}").map_err(Trouble::Print)?;
+            }
+            None => remark("nothing is recorded up to that moment, so nothing is known of the health"),
+        }
+    } else if shown == 0 && ended.is_ok() {
+        remark(match others {
+            0 => "no events".to_owned(),
+            _ => format!("no events of what was asked for, and {others} of others"),
+        });
     }
     out.flush().map_err(Trouble::Print)?;
     ended

@@ -12,6 +12,7 @@ use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState};
 
 use crate::http::StopRequest;
 use crate::local::{AgentClient, Local, LocalArgs, LoneRuntime, Unreachable};
+use crate::log::remark;
 use crate::pods::{NotChosen, PodName, Pods, Row};
 
 /// How often to look whether pods have ended.
@@ -45,7 +46,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     super::on_one_thread(async {
         match stop(args).await {
             Ok(0) => {
-                anstream::eprintln!("no pod runs");
+                remark("no pod runs");
                 ExitCode::SUCCESS
             }
             Ok(_) => ExitCode::SUCCESS,
@@ -133,7 +134,7 @@ async fn end_in_runtime(client: &RuntimeClient, asked: Option<u64>, uid: &PodUid
             match ended {
                 Ok(EndedWithoutAgent::Well) => {}
                 Ok(EndedWithoutAgent::HookFailed(why)) => {
-                    anstream::eprintln!("{}: the preStop hook of container {name} failed: {why}", pod.pod);
+                    remark(format_args!("{}: the preStop hook of container {name} failed: {why}", pod.pod));
                 }
                 Err(error) => result = result.and(Err(error)),
             }

@@ -57,26 +57,33 @@ fn conditions(facts: &Facts, findings: &mut Vec<Finding>) {
         }
     };
     for condition in conditions.iter().filter(|condition| !condition.is_met) {
-        let is_network = condition.name == "NetworkReady";
-        let (name, what, advice) = if is_network {
-            (
+        let (name, severity, what, advice) = match condition.name.as_str() {
+            "NetworkReady" => (
                 "networkNotReady",
+                Severity::Problem,
                 "the pod network is not ready: only pods on the host's network can start",
                 "see whether a CNI configuration is in /etc/cni/net.d and the network's own pods run",
-            )
-        } else {
-            (
+            ),
+            "RuntimeReady" => (
                 "runtimeNotReady",
+                Severity::Problem,
                 "the runtime says that it is not ready",
                 "look into the runtime's log and restart it if that says nothing better",
-            )
+            ),
+            // Others are the runtime's own, and nobody waits for them: containerd tells of deprecated settings so.
+            _ => (
+                "runtimeComplains",
+                Severity::Warning,
+                "the runtime works, and complains",
+                "do what it says before it is updated next",
+            ),
         };
         let said = [condition.reason.as_str(), condition.message.as_str()];
         let mut evidence = vec![format!("{} is false", condition.name)];
         evidence.extend(said.into_iter().filter(|said| !said.is_empty()).map(|said| format!("({said})")));
         findings.push(Finding {
             name,
-            severity: Severity::Problem,
+            severity,
             what: what.to_owned(),
             evidence: evidence.join(" "),
             advice,

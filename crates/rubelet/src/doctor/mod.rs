@@ -35,11 +35,18 @@ pub(crate) use render::{json, text};
 /// A container that was made later than this from now was made by another time of day.
 const SOON: Duration = Duration::from_secs(60);
 
+/// A runtime that is looked at is asked so often how it is, but no more in the last moments: it must have time to answer.
+const ASKED_EVERY: Duration = Duration::from_secs(1);
+const SOON_ANSWERED: Duration = Duration::from_secs(2);
+
 /// Gathers what can be known of a runtime within `time`.
 pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, events: Events) -> Facts {
     let found = match found {
         Ok(found) => found,
-        Err(error) => return Facts { unreachable: Some(error.to_string()), ..Facts::default() },
+        Err(error) => {
+            let endpoint = error.endpoint().map(ToString::to_string).unwrap_or_default();
+            return Facts { unreachable: Some(error.to_string()), endpoint, ..Facts::default() };
+        }
     };
     let end = Instant::now() + time;
     let kind = RuntimeKind::of(&found.runtime);
@@ -50,7 +57,7 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
     let mut pleg = Pleg::new(CriObserver::new(found.client.clone()), config, Metrics::default());
     pleg.start();
     let handle = pleg.handle();
-    let (conditions, lists) = tokio::join!(conditions(&found.client, end), lists(&found.client, end));
+    let (conditions, lists) = tokio::join!(conditions_until(&found.client, end), lists(&found.client, end));
     tokio::time::sleep_until(end).await;
     let report = handle.report();
     let stream = follow_events.then(|| report.stream.clone());
@@ -133,6 +140,19 @@ async fn ask<T>(
         }
         Ok(Err(error)) => Err(Unanswered::Failed { operation, error: error.explanation().to_string() }),
         Err(_) => Err(Unanswered::Waited { operation, waited: asked.elapsed() }),
+    }
+}
+
+/// What the runtime says of itself in the end. A runtime that was well at first may stand still while it is looked at, and a
+/// PLEG that hears events has no reason to ask it anything meanwhile.
+async fn conditions_until(client: &RuntimeClient, end: Instant) -> Result<Vec<Condition>, Unanswered> {
+    loop {
+        let said = conditions(client, end).await;
+        let again = Instant::now() + ASKED_EVERY;
+        if again + SOON_ANSWERED > end {
+            return said;
+        }
+        tokio::time::sleep_until(again).await;
     }
 }
 

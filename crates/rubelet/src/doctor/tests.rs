@@ -8,6 +8,7 @@ use pleg::{
 use rubelet_cri::Operation;
 use rubelet_model::PodRef;
 
+use super::super::Verdict;
 use super::super::facts::{Condition, Lists, Unanswered};
 use super::super::readers::StoppedReader;
 use super::super::render::text;
@@ -209,6 +210,20 @@ fn a_runtime_that_is_not_ready() {
     insta::assert_snapshot!(words(|facts| {
         facts.conditions =
             Ok(vec![condition("RuntimeReady", ""), condition("NetworkReady", "NetworkPluginNotReady")]);
+    }));
+}
+
+/// As containerd 2 on a node with control groups of the first version.
+#[test]
+fn a_runtime_that_works_and_complains() {
+    insta::assert_snapshot!(words(|facts| {
+        facts.conditions = Ok(vec![Condition {
+            name: "ContainerdHasNoDeprecationWarnings".to_owned(),
+            is_met: false,
+            reason: "ContainerdHasDeprecationWarnings".to_owned(),
+            message: "cgroup v1 is deprecated".to_owned(),
+        }]);
+        assert_eq!(Verdict::of(&diagnose(facts)), Verdict::Well);
     }));
 }
 

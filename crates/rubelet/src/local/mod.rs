@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::endpoint::{ENVIRONMENT, endpoint_of_environment};
 use crate::exit::Failure;
 use crate::last_agent::{LastAgent, LastAgentError};
+use crate::log::remark;
 use crate::place::{LOOK, PATIENCE, Place, PlaceError};
 use crate::run::{Embedded, EmbeddedError};
 
@@ -161,9 +162,9 @@ impl LocalArgs {
             leavings.remove(&uid.into()).map_err(|error| error.to_string())
         });
         if let Err(error) = removed {
-            anstream::eprintln!(
+            remark(format_args!(
                 "what is left of pod {uid} cannot be removed: {error}; the next agent tries again"
-            );
+            ));
         }
     }
 

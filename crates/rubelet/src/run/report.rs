@@ -1,7 +1,6 @@
 //! What people see of a run: a table on a terminal, else one line for each change of a pod.
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -12,9 +11,9 @@ use rubelet_agent::runtime::{ImageStore, Runtime};
 use rubelet_agent::source::SourceId;
 use rubelet_agent::sync_loop::{Agent, AgentHandle};
 
-use super::Plan;
-use super::table::{self, Screen};
+use super::table;
 use super::wire::Ended;
+use super::{Plan, Remarks};
 use crate::printer::{Printer, Stopped};
 use crate::summary::{Mood, Summary, short_time};
 
@@ -55,18 +54,18 @@ pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
 pub(super) async fn run<R: Runtime + ImageStore>(
     agent: Agent<R>,
     handle: &AgentHandle,
-    screen: Option<&Screen>,
+    remarks: &Remarks,
     until: impl Future<Output = ()>,
 ) -> Ended {
     let printer = Printer::start();
+    let screen = remarks.screen();
     let showing = async {
         match screen {
             Some(screen) => {
                 table::show(screen, handle, "Ctrl-C ends the agent, not the pods".to_owned()).await;
             }
             None => {
-                let Err(Stopped) = tell(handle, &printer).await;
-                // Whoever does not read us any more does not want the pods to suffer for it.
+                tell(handle, &printer, remarks).await;
                 std::future::pending::<()>().await;
             }
         }
@@ -84,25 +83,31 @@ pub(super) async fn run<R: Runtime + ImageStore>(
 }
 
 /// Tells of every change, in a line each, for as long as somebody reads them. While nobody does, changes of a pod merge
-/// into the last one.
-async fn tell(handle: &AgentHandle, printer: &Printer) -> Result<Infallible, Stopped> {
+/// into the last one; problems are told all the same, since they are not part of the output.
+async fn tell(handle: &AgentHandle, printer: &Printer, remarks: &Remarks) {
     let board = handle.board().clone();
     let mut problems = handle.problems();
     let (mut told, mut teller) = (Told::default(), ProblemTeller::default());
     let mut changes = board.changes();
+    changes.mark_changed();
+    let mut lines = VecDeque::new();
     loop {
-        changes.mark_unchanged();
-        for line in told.news(&board) {
-            printer.print(line).await?;
-        }
         tokio::select! {
-            changed = changes.changed() => if changed.is_err() { return Err(Stopped) },
             Ok(()) = problems.changed() => {
                 let all = problems.borrow_and_update().clone();
                 for line in teller.news(&all) {
-                    printer.remark(line).await?;
+                    remarks.print(&line);
                 }
             }
+            room = printer.room(), if !lines.is_empty() => match (room, lines.pop_front()) {
+                (Ok(room), Some(line)) => room.print(line),
+                // Whoever does not read us any more does not want the pods to suffer for it.
+                (Err(Stopped), _) | (_, None) => lines.clear(),
+            },
+            changed = changes.changed(), if lines.is_empty() => match changed {
+                Ok(()) => lines.extend(told.news(&board)),
+                Err(_) => return,
+            },
         }
     }
 }

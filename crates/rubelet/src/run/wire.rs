@@ -148,7 +148,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         if plan.once {
             once::run(agent, &handle, &plan.pod_logs, until).await
         } else {
-            Ok(report::run(agent, &handle, plan.remarks.screen(), until).await)
+            Ok(report::run(agent, &handle, &plan.remarks, until).await)
         }
     };
     let stood_still = watch::Sender::default();

@@ -1,8 +1,9 @@
 //! Follows a runtime and prints what happens to its pods. It only reads.
 //!
-//! Printing happens on a thread of its own. When nobody takes the output, the printer waits, this loop waits for
-//! the printer, and the PLEG goes on: events of one pod that pile up are merged into one, and none is lost. Above
-//! all the runtime's event stream is read on: a reader that stands still can make a runtime stand still.
+//! Printing happens on threads of their own, one for the output and one for remarks. When nobody takes the output, events
+//! are left where they are until the printer has room, and the PLEG goes on: those of one pod that pile up are merged into
+//! one, and none is lost. Remarks are made all the same. Above all the runtime's event stream is read on: a reader that
+//! stands still can make a runtime stand still.
 
 mod filter;
 mod follow;
@@ -10,7 +11,7 @@ mod json;
 mod lines;
 pub(crate) mod standstill;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,8 @@ pub(crate) use filter::{Filter, KindFilter};
 pub(crate) use follow::Events;
 
 use crate::endpoint::{Found, Runtime};
-use crate::printer::{Printer, Stopped};
+use crate::log::Log;
+use crate::printer::{Printer, Room, Stopped};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -122,14 +124,21 @@ impl Watch {
         let events = handle.subscribe();
         pleg.start();
         let (continued, stood_still) = watch::channel(None);
-        let mut screen = Screen { printer: Printer::start(), format: self.format, filter: self.filter };
+        let remarks = Log::default();
+        remarks.start();
+        let screen = Screen {
+            printer: Printer::start(),
+            remarks: remarks.clone(),
+            format: self.format,
+            filter: self.filter,
+        };
         let following = async {
             let endpoint = client.endpoint().to_string();
             screen.show(&Item::Watching { runtime: &runtime, endpoint, was_searched }).await?;
             if are_left_alone {
                 screen.note(&Note::EventsLeftAlone { runtime: runtime.clone() }).await?;
             }
-            Following::new(&handle, events, stood_still).run(&mut screen).await
+            Following::new(&handle, events, stood_still).run(&screen).await
         };
         tokio::select! {
             () = told_to_end() => {}
@@ -138,8 +147,11 @@ impl Watch {
                 let Err(Stopped) = ended;
             }
         }
-        screen.printer.flush_what_it_can().await;
-        screen.printer.failure().map_or(Ok(()), Err)
+        pleg.stop().await;
+        let Screen { mut printer, .. } = screen;
+        printer.flush_what_it_can().await;
+        remarks.end();
+        printer.failure().map_or(Ok(()), Err)
     }
 }
 
@@ -168,13 +180,42 @@ pub(crate) async fn told_to_end() {
 /// Where things are shown, in which form, and which of them.
 struct Screen {
     printer: Printer,
+    remarks: Log,
     format: Format,
     filter: Filter,
 }
 
 impl Screen {
-    async fn show(&mut self, item: &Item<'_>) -> Result<(), Stopped> {
-        let is_shown = match item {
+    async fn show(&self, item: &Item<'_>) -> Result<(), Stopped> {
+        if !self.is_shown(item) {
+            return Ok(());
+        }
+        match self.format {
+            Format::Json => self.printer.print(json::line(item)).await,
+            Format::Text => match item {
+                Item::Pod(_) | Item::Event(_) => self.printer.print(lines::line(item)).await,
+                Item::Watching { .. } | Item::Note { .. } => {
+                    // On a terminal it comes after what happened before it, unless that cannot be printed.
+                    self.printer.flush_what_it_can().await;
+                    self.remarks.print(&lines::line(item));
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Shows something for which there is room.
+    fn show_in(&self, room: Room<'_>, item: &Item<'_>) {
+        if self.is_shown(item) {
+            room.print(match self.format {
+                Format::Json => json::line(item),
+                Format::Text => lines::line(item),
+            });
+        }
+    }
+
+    fn is_shown(&self, item: &Item<'_>) -> bool {
+        match item {
             Item::Pod(status) => self.filter.shows_pod(&status.pod),
             Item::Event(event) => self.filter.shows(event),
             Item::Note { note: Note::PodStuck(stuck), .. } => self.filter.shows_pod(&stuck.pod),
@@ -192,22 +233,10 @@ impl Screen {
                 ..
             }
             | Item::Watching { .. } => true,
-        };
-        if !is_shown {
-            return Ok(());
-        }
-        match self.format {
-            Format::Json => self.printer.print(json::line(item)).await,
-            Format::Text => match item {
-                Item::Pod(_) | Item::Event(_) => self.printer.print(lines::line(item)).await,
-                Item::Watching { .. } | Item::Note { .. } => self.printer.remark(lines::line(item)).await,
-            },
         }
     }
-}
 
-impl Screen {
-    async fn note(&mut self, note: &Note) -> Result<(), Stopped> {
+    async fn note(&self, note: &Note) -> Result<(), Stopped> {
         self.show(&Item::Note { note, at: pleg::clock::wall_clock() }).await
     }
 }
@@ -233,6 +262,8 @@ struct Following<'a> {
     stuck: BTreeMap<PodUid, StuckPod>,
     /// The call that a hung list waits for, once that has been said.
     hung_list: Option<CallReport>,
+    /// Pods that were there at the start, and have not been shown yet.
+    there: VecDeque<Arc<PodStatus>>,
 }
 
 impl<'a> Following<'a> {
@@ -248,29 +279,39 @@ impl<'a> Following<'a> {
             lost_since: None,
             stuck: BTreeMap::new(),
             hung_list: None,
+            there: VecDeque::new(),
         }
     }
 
     /// Never ends by itself.
-    async fn run(mut self, screen: &mut Screen) -> Result<std::convert::Infallible, Stopped> {
-        self.show_what_is_there(screen).await?;
+    async fn run(mut self, screen: &Screen) -> Result<std::convert::Infallible, Stopped> {
+        self.wait_for_what_is_there(screen).await?;
         let mut look_after_calls = look_after_calls();
         loop {
             tokio::select! {
                 biased;
+                room = screen.printer.room(), if !self.there.is_empty() => {
+                    let room = room?;
+                    if let Some(status) = self.there.pop_front() {
+                        screen.show_in(room, &Item::Pod(&status));
+                    }
+                }
                 // Rare things first: events may come without end. And first of all what explains the others.
                 Ok(()) = self.stood_still.changed() => self.note_standstill(screen).await?,
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
                 Ok(()) = self.relists.changed() => self.note_calls(screen).await?,
                 Ok(()) = self.periods.changed() => self.note_period(screen).await?,
                 _ = look_after_calls.tick() => self.note_calls(screen).await?,
-                Some(event) = self.events.next() => screen.show(&Item::Event(&event)).await?,
+                next = next_event(&mut self.events, &screen.printer), if self.there.is_empty() => {
+                    let (room, event) = next?;
+                    screen.show_in(room, &Item::Event(&event));
+                }
             }
         }
     }
 
-    /// Waits for the first good relist and shows the pods that it found, in place of the events that led there.
-    async fn show_what_is_there(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+    /// Waits for the first good relist and takes the pods that it found, in place of the events that led there.
+    async fn wait_for_what_is_there(&mut self, screen: &Screen) -> Result<(), Stopped> {
         let cache = self.handle.cache();
         let mut look_after_calls = look_after_calls();
         while self.relists.borrow_and_update().is_none() {
@@ -281,17 +322,14 @@ impl<'a> Following<'a> {
             }
         }
         while self.events.try_next().is_some() {}
-        let mut pods: Vec<Arc<PodStatus>> =
-            cache.all().into_iter().filter_map(|(_, status)| status.ok()).collect();
-        pods.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
-        for status in &pods {
-            screen.show(&Item::Pod(status)).await?;
-        }
-        self.note_reach(screen).await?;
-        self.note_calls(screen).await
+        self.there = cache.all().into_iter().filter_map(|(_, status)| status.ok()).collect();
+        self.there
+            .make_contiguous()
+            .sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
+        self.note_reach(screen).await
     }
 
-    async fn note_standstill(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+    async fn note_standstill(&mut self, screen: &Screen) -> Result<(), Stopped> {
         // The connection that comes next is new because we hung up.
         self.epoch = None;
         let stood_still = *self.stood_still.borrow_and_update();
@@ -302,7 +340,7 @@ impl<'a> Following<'a> {
     }
 
     /// That lists become rare again is how it should be, and no news; nor is that we stood still.
-    async fn note_period(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+    async fn note_period(&mut self, screen: &Screen) -> Result<(), Stopped> {
         let news = *self.periods.borrow_and_update();
         match news {
             Some((_, PeriodReason::AllAnnounced | PeriodReason::Restarted)) | None => Ok(()),
@@ -310,7 +348,7 @@ impl<'a> Following<'a> {
         }
     }
 
-    async fn note_reach(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+    async fn note_reach(&mut self, screen: &Screen) -> Result<(), Stopped> {
         let reach = self.reach.borrow_and_update().clone();
         let note = match reach {
             Reach::Unasked => None,
@@ -338,7 +376,7 @@ impl<'a> Following<'a> {
     }
 
     /// Names the calls that have begun to hang or fail, and those that no longer do.
-    async fn note_calls(&mut self, screen: &mut Screen) -> Result<(), Stopped> {
+    async fn note_calls(&mut self, screen: &Screen) -> Result<(), Stopped> {
         let health = self.handle.health();
         let hung_list = health.list_call.filter(|call| call.age >= LIST_HANGS_AFTER);
         let stuck = health.stuck_pods.into_iter().map(|stuck| (stuck.pod.uid.clone(), stuck)).collect();
@@ -362,5 +400,18 @@ impl<'a> Following<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// The next event, taken when there is room for it.
+async fn next_event<'a>(
+    events: &mut Subscription,
+    printer: &'a Printer,
+) -> Result<(Room<'a>, Arc<PodEvent>), Stopped> {
+    let room = printer.room().await?;
+    match events.next().await {
+        Some(event) => Ok((room, event)),
+        // The PLEG is gone, and nothing happens any more.
+        None => std::future::pending().await,
     }
 }

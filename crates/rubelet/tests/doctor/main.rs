@@ -1,11 +1,12 @@
 //! `rubelet doctor`, as a program, on runtimes that are ill in every way that it knows.
 
 mod agent;
+mod containerd;
 
 use std::process::Stdio;
 use std::time::Duration;
 
-use rubelet_runtime::synthetic::{Exit, Handle, Op, PodSpec, Profile, SyntheticRuntime};
+use rubelet_runtime::synthetic::{Count, Exit, Handle, Op, PodSpec, Profile, SyntheticRuntime};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -94,6 +95,24 @@ async fn a_list_that_hangs() {
     let (code, said) = node.until_found("listHangs", &[]).await;
     assert_eq!((code, &said["healthy"]), (Some(1), &Value::Bool(false)), "{said:#}");
     assert!(evidence(&said, "listHangs").starts_with("list_containers in flight for "), "{said:#}");
+}
+
+/// All was well when it was asked first, and no event ever comes.
+#[tokio::test]
+async fn a_runtime_that_stands_still_while_it_is_looked_at() {
+    let node = Node::new(Profile::Ctd2).await;
+    let standing_still = async {
+        let answered = |count: Count| count.total > count.in_flight as u64;
+        while !answered(node.runtime.calls().of(Op::Status)) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        node.runtime.faults().on_any().hang()
+    };
+    let endpoint = node.runtime.endpoint();
+    let args = ["doctor", "-o", "json", "--for", "10s", "--runtime-endpoint", &endpoint];
+    let ((code, said), _fault) = tokio::join!(run(&args), standing_still);
+    assert_eq!(code, Some(1), "{said:#}");
+    assert!(evidence(&said, "statusFails").starts_with("status in flight for "), "{said:#}");
 }
 
 /// Less time than it takes to tell slow from hung: it says so, and not that all is well.

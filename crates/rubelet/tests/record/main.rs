@@ -59,6 +59,18 @@ fn events(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }
 
+/// Nobody may hear what is wrong, and yet the exit code tells.
+#[tokio::test]
+async fn nobody_needs_to_read_standard_error() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+    for (args, code) in
+        [(["replay", "/nowhere"], 2), (["doctor", "-r/nowhere"], 1), (["watch", "-r/nowhere"], 3)]
+    {
+        let ended = tokio::time::timeout(PATIENCE, rubelet(&args).stderr(full()).stdout(full()).status());
+        assert_eq!(ended.await.expect("it ends").expect("it runs").code(), Some(code), "{args:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_was_recorded_is_played_the_same_every_time() {
     let folder = tempfile::tempdir().expect("a folder");

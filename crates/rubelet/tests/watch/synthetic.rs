@@ -1,11 +1,12 @@
 //! On a synthetic runtime: what is shown, what is left out, and that nothing is changed.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use rubelet_runtime::synthetic::{ContainerSpec, Exit, Op, PodSpec, Profile, Restart, SyntheticRuntime};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
-use crate::program::{Watching, rubelet};
+use crate::program::{PATIENCE, Watching, rubelet};
 
 #[tokio::test]
 async fn pods_that_are_there_come_first_then_every_event() {
@@ -143,6 +144,41 @@ async fn ctrl_c_ends_it_even_when_nobody_reads_its_output() {
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
     let ended = tokio::time::timeout(std::time::Duration::from_secs(60), child.wait()).await;
     assert_eq!(ended.expect("it ends").expect("ours").code(), Some(0));
+}
+
+/// Remarks are for the person at the terminal, who must not wait for whoever reads the output.
+#[tokio::test]
+async fn remarks_are_made_while_nobody_reads_the_output() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd16).serve(dir.path().join("s")).await.expect("served");
+    runtime.world(|world| {
+        for number in 0..200 {
+            world.add_pod(PodSpec::new("shop", format!("web-{number}")).container("main"));
+        }
+    });
+    // Full before it begins: nothing of all this can be printed.
+    let (_unread, output) = std::io::pipe().expect("a pipe");
+    let room = rustix::pipe::fcntl_getpipe_size(&output).expect("its size");
+    std::io::Write::write_all(&mut &output, &vec![b'\n'; room]).expect("it takes that much");
+    let mut child = rubelet(&["watch", "-r", &runtime.endpoint()])
+        .stdout(output)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut remarks = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let mut remark = async |part: &str| {
+        let reading = async {
+            while !remarks.next_line().await.expect("readable").expect("it goes on").contains(part) {}
+        };
+        tokio::time::timeout(PATIENCE, reading).await.unwrap_or_else(|_| panic!("it never says {part:?}"));
+    };
+    remark("watching ").await;
+    // Lists that were answered: it shows pods by now, or would.
+    runtime.faults().on(Op::ListContainers).times(2).delay(Duration::ZERO).until_hits(2).await;
+    let fault = runtime.faults().on(Op::ListContainers).hang();
+    remark("does not answer list_containers").await;
+    fault.release();
+    remark("answers again").await;
 }
 
 #[tokio::test]

@@ -125,10 +125,82 @@ fn a_damaged_recording_is_played_up_to_the_damage() {
     assert_eq!(replay(&path).unwrap_err(), Damage::Damaged { offset: entry as u64 });
     assert_eq!(replay_what_is_there(&path), run.heard[..1]);
 
+    std::fs::write(&path, whole.repeat(2)).expect("written");
+    assert_eq!(replay(&path).unwrap_err(), Damage::MoreFollows { offset: whole.len() as u64 });
+    assert_eq!(replay_what_is_there(&path), run.heard);
+
     for (nonsense, said) in
         [("", "it is empty"), ("hello\n", "it does not begin as one"), ("hello", "it does not begin as one")]
     {
         std::fs::write(&path, nonsense).expect("written");
         assert_eq!(replay(&path).unwrap_err(), Damage::NotARecording(said));
     }
+}
+
+/// Wherever it is cut, and whichever byte is another: the place is told, and what comes before it is played.
+#[test]
+fn no_damage_goes_unnoticed_or_is_played() {
+    let bytes = std::fs::read(fixture()).expect("a fixture");
+    let (whole, all) = play(&bytes);
+    assert_eq!((whole, all.is_empty()), (None, false));
+    let starts: Vec<usize> = std::iter::once(0)
+        .chain(bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1))
+        .collect();
+    // The entry that has this byte, or ends at it.
+    let entry = |at: usize| *starts.iter().rev().find(|start| **start <= at).expect("the first is 0") as u64;
+    let check = |damaged: &[u8], at: usize| {
+        let (damage, played) = play(damaged);
+        let told = match damage.unwrap_or_else(|| panic!("byte {at} is damaged, and nobody says so")) {
+            Damage::CutOff { offset } | Damage::Damaged { offset } | Damage::MoreFollows { offset } => offset,
+            Damage::NotARecording(_) => 0,
+            other => panic!("byte {at}: {other}"),
+        };
+        assert_eq!(told, entry(at), "byte {at}");
+        assert!(all.starts_with(&played), "byte {at}: {played:?}");
+    };
+    for at in (0..bytes.len()).step_by(7) {
+        check(&bytes[..at], at);
+        let mut flipped = bytes.clone();
+        for change in [1, 0x20, 0x80] {
+            flipped[at] = bytes[at] ^ change;
+            check(&flipped, at);
+        }
+    }
+}
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-1.recording")
+}
+
+/// What is played, and what ends it if it does not end as it should.
+fn play(mut bytes: &[u8]) -> (Option<Damage>, Vec<PodEvent>) {
+    let mut events = Vec::new();
+    let mut replay = match Recording::open(&mut bytes) {
+        Ok(recording) => Replay::new(recording),
+        Err(damage) => return (Some(damage), events),
+    };
+    loop {
+        match replay.next_while(|_| true) {
+            Ok(Some(Played::Event(event))) => events.push(event),
+            Ok(Some(Played::Gap(_))) => {}
+            Ok(None) => return (None, events),
+            Err(damage) => return (Some(damage), events),
+        }
+    }
+}
+
+#[test]
+fn a_recording_of_a_later_version_is_refused_by_its_version() {
+    for rest in [r#","rules":9,"beganAt":1,"about":"x""#, r#","another":"shape""#] {
+        let entry = format!(r#"{{"rubeletRecording":99999999999{rest}}}"#);
+        let line = format!("{:08x} {entry}\n", crc32fast::hash(entry.as_bytes()));
+        assert_eq!(play(line.as_bytes()).0, Some(Damage::Newer { found: 99_999_999_999 }));
+    }
+}
+
+/// As `/dev/zero` is, or the image of a disk.
+#[test]
+fn a_file_without_lines_is_not_read_to_its_end() {
+    let mut zeros = BufReader::new(std::io::repeat(0));
+    assert!(matches!(Recording::open(&mut zeros), Err(Damage::NotARecording(_))));
 }

@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use super::frame::Frame;
 use super::render::Size;
 use crate::backlog::Backlog;
-use crate::log::last_words;
+use crate::log::{last_words, remark};
 
 /// How long to wait for the last of it to be printed.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ impl Screen {
         let mut state = self.0.state.lock();
         if matches!(state.stage, Stage::Before | Stage::Ended) {
             drop(state);
-            anstream::eprintln!("{}", text.trim_end());
+            remark(text.trim_end());
             return;
         }
         state.lines.add(text);
