@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use thiserror::Error;
 
 pub(crate) use notation::{Notation, canonical};
-pub(crate) use requirements::{limit, request};
+pub(crate) use requirements::{limit, request, written};
 
 /// An exact amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -68,6 +68,8 @@ pub(crate) struct Actor<R> {
     hold_until: Option<Stamp>,
     /// Why the pod does not get what its manifest says yet.
     resize_pending: Option<ResizePending>,
+    /// What was told of the change of resources that is under way, if it was told by this agent.
+    resizing: Option<String>,
     /// Whether the pod counts in the weight of its class.
     is_counted: bool,
     /// Whether the files of volumes may be out of date. They may have changed while no agent was there, and anything may
@@ -135,6 +137,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             synced_since: None,
             hold_until: None,
             resize_pending: None,
+            resizing: None,
             is_counted: false,
             refresh_volumes: true,
             is_released: false,
@@ -188,7 +191,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             self.memory.forgive();
             self.hold_until = None;
             self.refresh_volumes = true;
-            self.tell_of_resize(wish.resize_pending.clone());
+            self.tell_of_pending_resize(wish.resize_pending.clone());
         }
         let now = self.tools.clock.stamp();
         let lifecycle = std::mem::replace(&mut self.lifecycle, Lifecycle::born(Arc::default()));
@@ -512,10 +515,13 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     fn say_deadline_exceeded(&mut self) {
+        const REASON: &str = "DeadlineExceeded";
+        const MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+        self.journal.normal(None, REASON, MESSAGE);
         let said = self.said.get_or_insert_default();
         said.phase = Some(Phase::Failed.as_str().to_owned());
-        said.reason = Some("DeadlineExceeded".to_owned());
-        said.message = Some("Pod was active on the node longer than the specified deadline".to_owned());
+        said.reason = Some(REASON.to_owned());
+        said.message = Some(MESSAGE.to_owned());
     }
 }
 

@@ -102,7 +102,8 @@ pub(crate) fn notation(
     let of_containers = spec::containers(pod).iter().chain(spec::init_containers(pod));
     let of_containers = of_containers.filter_map(|container| container.resources.as_ref());
     let all = own(pod).into_iter().chain(of_containers);
-    let first = all.filter_map(list).find_map(|amounts| amounts.get(name));
+    let overhead = pod.spec.as_ref().and_then(|spec| spec.overhead.as_ref());
+    let first = all.filter_map(list).chain(overhead).find_map(|amounts| amounts.get(name));
     first.map_or(Notation::Tens, |first| Notation::of(&first.0))
 }
 

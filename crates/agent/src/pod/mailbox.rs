@@ -20,8 +20,8 @@ pub(crate) struct Wish {
     pub(crate) pod: Arc<Pod>,
     /// The config maps and secrets that it may use.
     pub(crate) objects: Arc<Objects>,
-    /// Why its resources are not those of its manifest.
-    pub(crate) resize_pending: Option<ResizePending>,
+    /// The pod with the resources of its manifest, if it cannot have them, and why.
+    pub(crate) resize_pending: Option<(Arc<Pod>, ResizePending)>,
 }
 
 impl PartialEq for Wish {

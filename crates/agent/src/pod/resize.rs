@@ -4,11 +4,12 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use serde::Serialize;
 
 use super::config::{PodAmounts, qos_class};
-use super::demand::{Amounts, requests};
+use super::demand::{Amounts, own, requests};
 use super::grants::Grants;
-use super::spec::all_containers;
+use super::spec::{all_containers, containers, init_containers};
 use crate::resource::{self, Quantity};
 
 /// What can be changed while a container runs.
@@ -135,12 +136,70 @@ pub(crate) fn with_sizes(pod: &Pod, sizes: impl Fn(&str) -> Option<ResourceRequi
     pod
 }
 
+/// What an event says of the resources of a pod, in the kubelet's words and order.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources: Option<ResourceRequirements>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    init_containers: Vec<OfContainer<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    containers: Vec<OfContainer<'a>>,
+    generation: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct OfContainer<'a> {
+    name: &'a str,
+    resources: ResourceRequirements,
+}
+
+/// What an event says of a change: what the pod shall have, and what went wrong.
+pub(crate) fn resize_message(pod: &Pod, how: &str, error: Option<&str>) -> String {
+    fn of(containers: &[Container]) -> Vec<OfContainer<'_>> {
+        let has = |one: &Container| one.resources.as_ref().and_then(resource::written).unwrap_or_default();
+        containers.iter().map(|one| OfContainer { name: &one.name, resources: has(one) }).collect()
+    }
+    let summary = Summary {
+        resources: own(pod).and_then(resource::written),
+        init_containers: of(init_containers(pod)),
+        containers: of(containers(pod)),
+        generation: pod.metadata.generation.unwrap_or_default(),
+        error,
+    };
+    match serde_json::to_string(&summary) {
+        Ok(summary) => format!("Pod resize {how}: {summary}"),
+        Err(_) => format!("Pod resize {how}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ContainerResizePolicy;
 
     use super::*;
     use crate::pod::testkit::{container, resources};
+
+    #[test]
+    fn an_event_says_what_the_pod_shall_have() {
+        let mut pod = crate::pod::testkit::pod("Always", &["i"], &["a"]);
+        pod.metadata.generation = Some(2);
+        let spec = pod.spec.as_mut().unwrap();
+        spec.containers[0].resources = Some(resources("0.5", "65536Ki"));
+        let bare = r#""initContainers":[{"name":"i","resources":{}}]"#;
+        let sized = r#"{"limits":{"cpu":"500m","memory":"64Mi"},"requests":{"cpu":"500m","memory":"64Mi"}}"#;
+        let of = format!(r#"{bare},"containers":[{{"name":"a","resources":{sized}}}],"generation":2"#);
+        assert_eq!(resize_message(&pod, "started", None), format!("Pod resize started: {{{of}}}"));
+        assert_eq!(
+            resize_message(&pod, "Deferred", Some("no room")),
+            format!(r#"Pod resize Deferred: {{{of},"error":"no room"}}"#)
+        );
+        pod.spec.as_mut().unwrap().resources = Some(resources("1", "1Gi"));
+        assert!(resize_message(&pod, "error", None).starts_with(r#"Pod resize error: {"resources":{"#));
+    }
 
     #[test]
     fn what_a_change_calls_for() {

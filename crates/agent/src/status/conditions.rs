@@ -35,6 +35,7 @@ impl Verdict {
 pub(super) fn of(
     inputs: Inputs<'_>,
     phase: Phase,
+    is_resizing: bool,
     init: &[ApiContainer],
     regular: &[ApiContainer],
 ) -> Vec<PodCondition> {
@@ -61,7 +62,7 @@ pub(super) fn of(
     let others = given(inputs.pod).iter().filter(|condition| !is_own(&condition.type_));
     let waits = inputs.resize_pending.filter(|_| !phase.is_terminal()).map(|why| why.condition(inputs.pod));
     let own = own.chain(restarting::condition(inputs, phase)).chain(waits);
-    own.chain(resizing::condition(inputs, phase)).chain(others.cloned()).collect()
+    own.chain(resizing::condition(inputs, phase, is_resizing)).chain(others.cloned()).collect()
 }
 
 /// The conditions that somebody else has set.

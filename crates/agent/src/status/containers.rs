@@ -10,6 +10,7 @@ use rubelet_model::{ContainerState, ContainerStatus};
 use super::{Inputs, resources, restarting, time};
 use crate::pod::{containers, init_containers, is_being_deleted, is_sidecar, should_start};
 use crate::probe::Verdict;
+use crate::resource;
 use crate::volumes::RecursiveReadOnly;
 
 /// As the kernel would put it: killed.
@@ -181,9 +182,12 @@ fn seen(
         resources: if is_running {
             resources::holding(inputs.pod, inputs.grants.of(newest).or(container.resources.as_ref()))
         } else {
-            resources::told(container.resources.as_ref())
+            container.resources.as_ref().and_then(resource::written)
         },
-        allocated_resources: resources::told(container.resources.as_ref())
+        allocated_resources: container
+            .resources
+            .as_ref()
+            .and_then(resource::written)
             .and_then(|resources| resources.requests),
         volume_mounts: mounts(inputs, container),
         user: newest.user.as_ref().map(user),

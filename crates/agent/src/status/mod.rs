@@ -38,6 +38,7 @@ pub(crate) use ends::new_ends;
 pub(crate) use phase::Phase;
 pub(crate) use rejection::Rejection;
 pub(crate) use resize_pending::ResizePending;
+pub(crate) use resizing::is_resizing;
 pub(crate) use settle::settle;
 
 /// What keeps a container from running.
@@ -101,7 +102,7 @@ pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
         phase: Some(phase.as_str().to_owned()),
         reason: kept.and_then(|before| before.reason.clone()),
         message: kept.and_then(|before| before.message.clone()),
-        conditions: Some(conditions::of(inputs, phase, &init, &regular)),
+        conditions: Some(conditions::of(inputs, phase, held.is_some(), &init, &regular)),
         init_container_statuses: Some(init).filter(|all| !all.is_empty()),
         container_statuses: Some(regular).filter(|all| !all.is_empty()),
         host_ip: host.first().map(|first| first.ip.clone()),

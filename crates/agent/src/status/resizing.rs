@@ -1,6 +1,6 @@
 //! A pod that was allotted other resources, and does not have them yet.
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use rubelet_model::ContainerState;
 
 use super::Inputs;
@@ -28,12 +28,14 @@ pub(super) fn held(inputs: Inputs<'_>) -> Option<Pod> {
     (!sizes.is_empty()).then(|| sizes.put_into(inputs.pod))
 }
 
+/// Whether a status says so.
+pub(crate) fn is_resizing(status: &PodStatus) -> bool {
+    status.conditions.iter().flatten().any(|condition| condition.type_ == CONDITION)
+}
+
 /// What is said of the pod while it lasts, and why it does, if it failed.
-pub(super) fn condition(inputs: Inputs<'_>, phase: Phase) -> Option<PodCondition> {
-    if phase.is_terminal() || held(inputs).is_none() {
-        return None;
-    }
-    Some(PodCondition {
+pub(super) fn condition(inputs: Inputs<'_>, phase: Phase, is_resizing: bool) -> Option<PodCondition> {
+    (is_resizing && !phase.is_terminal()).then(|| PodCondition {
         type_: CONDITION.to_owned(),
         status: "True".to_owned(),
         reason: inputs.resize_error.map(|_| "Error".to_owned()),

@@ -6,26 +6,12 @@ use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
 use crate::pod::demand::{self, Amounts};
-use crate::resource::{Notation, Quantity, canonical};
+use crate::resource::{self, Notation, Quantity, canonical};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
 
 type Wire = BTreeMap<String, WireQuantity>;
-
-/// The resources of one container.
-pub(super) fn told(resources: Option<&ResourceRequirements>) -> Option<ResourceRequirements> {
-    let list = |list: Option<&Wire>| {
-        let amounts = list?.iter().map(|(name, amount)| (name.clone(), canonical(amount)));
-        Some(amounts.collect()).filter(|amounts: &Wire| !amounts.is_empty())
-    };
-    let (requests, limits) = (list(resources?.requests.as_ref()), list(resources?.limits.as_ref()));
-    (requests.is_some() || limits.is_some()).then(|| ResourceRequirements {
-        requests,
-        limits,
-        ..ResourceRequirements::default()
-    })
-}
 
 /// A kubelet reads back nothing that is smaller: the kernel has no less to give.
 const LEAST_CPU_REQUEST: i64 = 2;
@@ -59,7 +45,7 @@ fn as_read_back(told: &mut ResourceRequirements) {
 /// Those of a container that runs, as they hold. One that is limited in anything tells also the limits that its pod passes on
 /// to it, and one that asks for anything, but for no cpu, is weighed as if it asked for its limit.
 pub(super) fn holding(pod: &Pod, given: Option<&ResourceRequirements>) -> Option<ResourceRequirements> {
-    let mut told = told(given)?;
+    let mut told = resource::written(given?)?;
     let passed_on = demand::own(pod).and_then(|own| own.limits.as_ref());
     let passed_on = |name: &str| passed_on.and_then(|limits| limits.get(name)).map(canonical);
     let cpu = told.limits.as_ref().and_then(|limits| limits.get(CPU).cloned()).or_else(|| passed_on(CPU));
@@ -157,12 +143,5 @@ mod tests {
         ] {
             assert_eq!(holding(&pod, Some(&read(given))), Some(read(wanted)), "{given}");
         }
-    }
-
-    #[test]
-    fn nothing_is_told_of_nothing() {
-        assert_eq!(told(None), None);
-        assert_eq!(told(Some(&ResourceRequirements::default())), None);
-        assert_eq!(told(Some(&resources("1000M", None))), Some(resources("1G", None)));
     }
 }

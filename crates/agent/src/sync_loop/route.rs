@@ -255,7 +255,10 @@ impl Routes {
             number: self.wishes,
             pod: record.pod.clone(),
             objects: objects.cloned().unwrap_or_default(),
-            resize_pending: record.growth.as_ref().map(|growth| growth.pending.clone()),
+            resize_pending: record
+                .growth
+                .as_ref()
+                .map(|growth| (growth.wanted.clone(), growth.pending.clone())),
         };
         commands.push(Command::Post { uid: uid.clone(), mail: Mail::wish(wish) });
     }

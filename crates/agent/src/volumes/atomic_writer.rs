@@ -61,7 +61,8 @@ fn fill(root: &Path, next: &Path, files: &Files, group: Option<FileGroup>) -> Re
     let folder = root.join(next);
     write_files(&folder, files)?;
     if let Some(group) = group {
-        group.take_files(&folder).map_err(VolumeError::io("give the group its files in", root))?;
+        // All of the volume: what is linked in its own folder then is the group's, too.
+        group.take_files(root).map_err(VolumeError::io("give the group its files in", root))?;
     }
     publish(root, next).map_err(VolumeError::io("publish", root))
 }

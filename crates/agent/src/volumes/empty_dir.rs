@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, PodSpec, ResourceRequirements};
 
 use super::ownership::FileGroup;
-use super::{PodDirectory, VolumeError, layout, mount_table};
+use super::{MODE_IN_MEMORY, PodDirectory, VolumeError, layout, mount_table};
 use crate::downward::PodFacts;
 use crate::resource::{self, Quantity};
 
@@ -34,7 +34,8 @@ pub(super) fn make(
             Medium::HugePages { page_size } => mount_table::mount_huge_pages(&path, page_size)?,
         }
     }
-    layout::set_mode(&path, 0o777)?;
+    let mode = if matches!(medium, Medium::Memory { .. }) { MODE_IN_MEMORY } else { 0o777 };
+    layout::set_mode(&path, mode)?;
     if let Some(group) = FileGroup::of(facts.pod) {
         group.take_folder(&path).map_err(VolumeError::io("give the group", &path))?;
     }

@@ -134,6 +134,9 @@ impl Volumes {
     }
 }
 
+/// Of the folder of a volume in memory: the kernel's own, which a kubelet leaves. Others lie where only root comes by.
+const MODE_IN_MEMORY: u32 = 0o1777;
+
 /// Whether the pod has volumes whose files the agent writes, and keeps up to date while it runs.
 pub(crate) fn are_written(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
@@ -194,11 +197,11 @@ impl Setup<'_> {
     ) -> Result<PreparedVolume, VolumeError> {
         let files = files?;
         let path = self.directory.volume(plugin, &self.volume.name);
-        let made = layout::create_directory(&path, 0o755)?;
+        let made = layout::create_directory(&path, 0o777)?;
         let write = || {
             if in_memory && !mount_table::is_mount_point(&path)? {
                 mount_table::mount_tmpfs(&path, None)?;
-                layout::set_mode(&path, 0o755)?;
+                layout::set_mode(&path, MODE_IN_MEMORY)?;
             }
             nested::create(&path, self.spec, &self.volume.name)?;
             atomic_writer::write(&path, &files, ownership::FileGroup::of(self.facts.pod), self.now)

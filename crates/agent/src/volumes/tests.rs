@@ -125,7 +125,8 @@ fn every_kind_is_made_mounted_and_taken_down() {
     assert_eq!(at(0), root.join("volumes/kubernetes.io~empty-dir/disk"));
     assert_eq!(at(2), host);
     assert_eq!(at(3), root.join("volumes/kubernetes.io~configmap/map"));
-    assert_eq!((mode(at(0)), mode(at(1)), mode(&root)), (0o777, 0o777, 0o750));
+    assert_eq!((mode(at(0)), mode(at(1)), mode(&root)), (0o777, 0o1777, 0o750));
+    assert_eq!([3, 4, 5, 6].map(|index| mode(at(index))), [0o777, 0o1777, 0o1777, 0o1777]);
     assert!(root.join("plugins/kubernetes.io~empty-dir/disk/ready").exists());
     assert_eq!(fs::read_to_string(at(4).join("key")).expect("a file"), "hush");
     assert_eq!(mode(&at(4).join("key")), 0o400);
@@ -329,7 +330,9 @@ fn files_belong_to_the_group_of_the_pod() {
     let at = |volume: &str, inside: &str| prepared.path(volume).expect("a volume").join(inside);
     for (path, expected) in [
         (at("disk", ""), 0o2777),
-        (at("memory", ""), 0o2777),
+        (at("memory", ""), 0o3777),
+        (at("map", ""), 0o2777),
+        (at("secret", ""), 0o3777),
         (at("map", "d/a"), 0o644),
         (at("map", "d"), 0o2755),
         (at("secret", "key"), 0o440),
@@ -337,5 +340,7 @@ fn files_belong_to_the_group_of_the_pod() {
         let group = fs::metadata(&path).expect("there").gid();
         assert_eq!((group, mode(&path)), (4711, expected), "{}", path.display());
     }
+    let links = ["..data", "key"].map(|name| fs::symlink_metadata(at("secret", name)).expect("a link").gid());
+    assert_eq!(links, [4711, 4711]);
     node.volumes.teardown(uid(&pod)).expect("taken down");
 }

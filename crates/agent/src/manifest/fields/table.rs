@@ -165,7 +165,7 @@ static SECURITY_CONTEXT: Type = Type {
 static VOLUME_MOUNT: Type = Type {
     name: "VolumeMount",
     fields: &[
-        ("mountPath", OK),
+        ("mountPath", Works("the embedded runtime refuses `/` and `/dev`, by name")),
         ("mountPropagation", OK),
         ("name", OK),
         ("readOnly", OK),

@@ -14,7 +14,7 @@ use crate::off_thread::off_thread;
 use crate::pod::config::{PodAmounts, pod_amounts, resized};
 use crate::pod::grants::PodGrant;
 use crate::pod::plan::Resize;
-use crate::pod::resize::{Resource, Size};
+use crate::pod::resize::{Resource, Size, resize_message};
 use crate::pod::spec;
 use crate::resource::Quantity;
 use crate::runtime::{ImageStore, Runtime};
@@ -53,7 +53,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Ok(()) => (self.memory.resize_after, self.memory.resize_error) = (None, None),
             Err(message) => {
                 self.memory.resize_error = Some(message.clone());
-                self.journal.warning(None, "ResizeError", format!("Pod resize error: {message}"));
+                self.journal.warning(None, "ResizeError", resize_message(self.pod, "error", Some(&message)));
                 tracing::warn!(pod = %spec::pod_ref(self.pod), message, "a pod could not be resized");
                 let until = self.now().plus(self.tools.settings.retry);
                 self.memory.resize_after = Some(until);
@@ -75,9 +75,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.set_group(wanted.clone()).await?;
         self.memory.grants.pod = Some(PodGrant::of(self.pod, wanted));
         self.save_grants().await;
-        if !steps.is_empty() {
-            self.journal.normal(None, "ResizeCompleted", format!("Pod resize completed: {}", told(&steps)));
-        }
         Ok(())
     }
 
@@ -149,10 +146,4 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let pod = spec::pod_ref(self.pod);
         off_thread(move || grants.note(&directory.resources(), &pod)).await;
     }
-}
-
-/// `web memory, web cpu`.
-fn told(steps: &[Step]) -> String {
-    let one = |step: &Step| format!("{} {}", step.container.name, step.resource.name());
-    steps.iter().map(one).collect::<Vec<_>>().join(", ")
 }

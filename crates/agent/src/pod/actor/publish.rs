@@ -1,5 +1,6 @@
 //! What an actor says of its pod: to everybody, by way of the board.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
@@ -12,6 +13,7 @@ use crate::manifest::annotation;
 use crate::off_thread::off_thread;
 use crate::pod::grants::Grants;
 use crate::pod::lifecycle::Lifecycle;
+use crate::pod::resize::resize_message;
 use crate::pod::spec;
 use crate::probe::Record as ProbeRecord;
 use crate::runtime::{ImageStore, Runtime};
@@ -98,6 +100,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             Lifecycle::Terminating { .. } => Stage::Terminating,
             Lifecycle::Terminated { .. } => Stage::Terminated,
         };
+        self.tell_of_resize(&status);
         let draft = Draft {
             pod: self.lifecycle.pod().clone(),
             before: self.said.as_ref(),
@@ -127,15 +130,38 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     /// Notes why the pod does not get what its manifest says, and tells it if it is news.
-    pub(super) fn tell_of_resize(&mut self, pending: Option<ResizePending>) {
-        if let Some(why) = pending.as_ref().filter(|why| self.resize_pending.as_ref() != Some(*why)) {
+    pub(super) fn tell_of_pending_resize(&mut self, pending: Option<(Arc<Pod>, ResizePending)>) {
+        if let Some((wanted, why)) = &pending
+            && self.resize_pending.as_ref() != Some(why)
+        {
             let reason = match why {
                 ResizePending::Deferred(_) => "ResizeDeferred",
                 ResizePending::Infeasible(_) => "ResizeInfeasible",
             };
-            self.journal.warning(None, reason, format!("Pod resize {}: {}", why.reason(), why.message()));
+            self.journal.warning(None, reason, resize_message(wanted, why.reason(), Some(why.message())));
         }
-        self.resize_pending = pending;
+        self.resize_pending = pending.map(|(_, why)| why);
+    }
+
+    /// Tells that the pod is being given other resources, or has got them, if the status that is about to be told is the
+    /// first to say so.
+    fn tell_of_resize(&mut self, status: &ApiStatus) {
+        let was_resizing = self.said.as_ref().is_some_and(status::is_resizing);
+        if !matches!(self.lifecycle, Lifecycle::Syncing { .. }) {
+            return;
+        }
+        if status::is_resizing(status) {
+            let started = resize_message(self.lifecycle.pod(), "started", None);
+            let is_other = self.resizing.as_ref().is_some_and(|told| *told != started);
+            if !was_resizing || is_other {
+                self.journal.normal(None, "ResizeStarted", started.clone());
+            }
+            self.resizing = Some(started);
+        } else if was_resizing && Phase::of(status).is_some_and(|phase| !phase.is_terminal()) {
+            self.resizing = None;
+            let completed = resize_message(self.lifecycle.pod(), "completed", None);
+            self.journal.normal(None, "ResizeCompleted", completed);
+        }
     }
 
     /// The node refuses the pod: it has failed, and whatever of it runs from before is ended.

@@ -18,9 +18,16 @@ fn sized(sizes: &[(&str, &str, &str)]) -> Pod {
 }
 
 fn has_event(all: &[Arc<PodView>], reason: &str, words: &str) -> bool {
-    all.iter()
-        .flat_map(|view| &view.events)
-        .any(|event| event.reason == reason && event.message.contains(words))
+    // Within a summary, quotes are escaped.
+    let says = |message: &str| message.contains(words) || message.contains(&words.replace('"', "\\\""));
+    all.iter().flat_map(|view| &view.events).any(|event| event.reason == reason && says(&event.message))
+}
+
+/// How often something was told.
+fn count(scene: &Scene, reason: &str) -> u32 {
+    let all = scene.handle.board().all();
+    let events = all.iter().flat_map(|view| &view.events).filter(|event| event.reason == reason);
+    events.map(|event| event.count).sum()
 }
 
 /// What the first container has, by its status: cpu and memory.
@@ -43,8 +50,10 @@ async fn memory_comes_before_cpu_and_less_before_more() {
     started(&scene, &[("a", "100m", "64Mi"), ("b", "400m", "64Mi")]).await;
     scene.send(Operation::Update, &[Arc::new(sized(&[("a", "200m", "128Mi"), ("b", "300m", "32Mi")]))]).await;
     scene
-        .until("a resize", |all| has_event(all, "ResizeCompleted", "b memory, a memory, b cpu, a cpu"))
+        .until("a resize", |all| has_event(all, "ResizeCompleted", r#"{"cpu":"200m","memory":"128Mi"}"#))
         .await;
+    assert!(has_event(&scene.handle.board().all(), "ResizeStarted", r#"{"cpu":"300m","memory":"32Mi"}"#));
+    assert_eq!(["ResizeStarted", "ResizeCompleted"].map(|reason| count(&scene, reason)), [1, 1]);
     assert_eq!(
         scene.runtime.take_calls(),
         [
@@ -72,8 +81,9 @@ async fn a_change_while_nobody_watched_is_made_by_the_next_agent() {
     drop(scene);
     let scene = Scene::start(runtime, folder.path());
     scene.send(Operation::Add, &[Arc::new(sized(&[("a", "100m", "128Mi")]))]).await;
-    scene.until("a resize", |all| has_event(all, "ResizeCompleted", "a memory")).await;
+    scene.until("a resize", |all| has_event(all, "ResizeCompleted", r#""memory":"128Mi""#)).await;
     assert_eq!(scene.runtime.take_calls(), ["resize a: memory 134217728"]);
+    assert_eq!(count(&scene, "ResizeStarted"), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,6 +101,7 @@ async fn a_container_that_wants_to_restart_for_it_is_restarted() {
     assert!(has_event(&scene.handle.board().all(), "Killing", "Container a resize requires restart"));
     scene.until("its new size", |all| has(&all[0]).1 == "128Mi").await;
     assert_eq!(scene.runtime.take_calls(), ["stop a in 30s", "create a-1", "start"]);
+    assert_eq!(["ResizeStarted", "ResizeCompleted"].map(|reason| count(&scene, reason)), [1, 1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +122,7 @@ async fn less_memory_than_is_used_is_refused_and_tried_again() {
     let allotted = view.status.allocated_resources.as_ref().unwrap()["memory"].0.clone();
     assert_eq!((whole.as_str(), allotted.as_str()), ("64Mi", "32Mi"), "so does the pod as a whole");
     scene.runtime.uses_memory(10 << 20);
-    scene.until("a resize", |all| has_event(all, "ResizeCompleted", "a memory, a cpu")).await;
+    scene.until("a resize", |all| has_event(all, "ResizeCompleted", r#""memory":"32Mi""#)).await;
     scene.until("an end of it", |all| in_progress(&all[0]).is_none()).await;
 }
 
@@ -134,6 +145,7 @@ async fn a_resize_that_takes_long_is_told_of() {
     scene.send(Operation::Update, &[Arc::new(sized(&[("a", "200m", "64Mi")]))]).await;
     scene.until("a word of it", |all| in_progress(&all[0]).as_deref() == Some(": ")).await;
     assert_eq!(has(&scene.handle.board().all()[0]).0, "100m");
+    assert_eq!(["ResizeStarted", "ResizeCompleted"].map(|reason| count(&scene, reason)), [1, 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,8 +160,12 @@ async fn a_runtime_that_refuses_is_asked_again_and_not_all_the_time() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let asked = scene.runtime.take_calls().len();
     assert!((2..=8).contains(&asked), "{asked}");
+    assert_eq!(count(&scene, "ResizeStarted"), 1, "however often it is tried");
+    scene.send(Operation::Update, &[Arc::new(sized(&[("a", "300m", "64Mi")]))]).await;
+    scene.until("another", |all| has_event(all, "ResizeStarted", r#""cpu":"300m""#)).await;
     scene.runtime.fail("resize_container", None);
-    scene.until("a resize", |all| has_event(all, "ResizeCompleted", "a cpu")).await;
+    scene.until("a resize", |all| has_event(all, "ResizeCompleted", r#""cpu":"300m""#)).await;
+    assert_eq!(["ResizeStarted", "ResizeCompleted"].map(|reason| count(&scene, reason)), [2, 1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,8 +199,8 @@ async fn a_change_for_which_there_is_no_room_waits_and_says_so() {
         })
     };
     scene.until("a pending resize", |all| waits(all, "Infeasible")).await;
-    let words =
-        "Pod resize Infeasible: Node didn't have enough capacity: cpu, requested: 4000, capacity: 1000";
+    let words = r#""error":"Node didn't have enough capacity: cpu, requested: 4000, capacity: 1000""#;
+    assert!(has_event(&scene.handle.board().all(), "ResizeInfeasible", r#""limits":{"cpu":"4","#));
     scene.until("an event", |all| has_event(all, "ResizeInfeasible", words)).await;
     assert_eq!(scene.runtime.take_calls(), Vec::<String>::new());
 
@@ -196,7 +212,7 @@ async fn a_change_for_which_there_is_no_room_waits_and_says_so() {
     scene.until("the same", |all| !all.is_empty() && waits(all, "Infeasible")).await;
     assert_eq!(scene.runtime.running(), ["a-0"]);
     scene.send(Operation::Update, &[Arc::new(sized(&[("a", "500m", "64Mi")]))]).await;
-    scene.until("a resize", |all| has_event(all, "ResizeCompleted", "a cpu")).await;
+    scene.until("a resize", |all| has_event(all, "ResizeCompleted", r#""cpu":"500m""#)).await;
     scene.until("nothing pending", |all| !waits(all, "Infeasible")).await;
     assert_eq!(scene.runtime.running(), ["a-0"]);
 }

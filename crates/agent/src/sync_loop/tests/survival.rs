@@ -142,6 +142,9 @@ async fn a_deadline_counts_from_the_first_start() {
     scene.send(Operation::Add, &[job]).await;
     scene.until_phase("Failed").await;
     assert_eq!(scene.status().reason.as_deref(), Some("DeadlineExceeded"));
+    let all = scene.handle.board().all();
+    let told = all[0].events.iter().filter(|event| event.reason == "DeadlineExceeded");
+    assert_eq!(told.map(|event| event.count).collect::<Vec<_>>(), [1]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,7 +41,8 @@ pub(super) fn enter(settings: &Settings) -> Result<()> {
         RootfsPlan::Layers(layers) => {
             // Lowest first there, topmost first here.
             let layers: Vec<PathBuf> = layers.iter().rev().cloned().collect();
-            mounted(image::rootfs::mount_layers(&layers, &folder))
+            mounted(image::rootfs::mount_layers(&layers, &folder))?;
+            has_no_link_for_devices(&folder.join(ROOTFS))
         }
         RootfsPlan::Empty => {
             make_dirs(&[ROOTFS])?;
@@ -67,6 +68,18 @@ fn stand_in_for_cgroups() -> Result<()> {
 
 fn mounted(outcome: std::result::Result<Rootfs, RootfsError>) -> Result<()> {
     outcome.map(drop).map_err(|error| Error::State(error.to_string()))
+}
+
+/// The container library makes links in this folder by a path of the host, before the container has a root: if it were a
+/// link itself, they would be made wherever that leads on the host.
+fn has_no_link_for_devices(root: &Path) -> Result<()> {
+    match fs::symlink_metadata(root.join("dev")) {
+        Ok(found) if !found.is_dir() => Err(Error::State(
+            "/dev of the image is not a folder, and the runtime needs one; build the image without it"
+                .to_owned(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn tmpfs(target: &Path, options: &str) -> Result<()> {
@@ -106,4 +119,22 @@ pub(crate) fn make_private_mount(path: &Path) -> Result<()> {
             .map_err(|errno| Error::io(format!("bind {}", path.display()), errno))?;
     }
     change(path, MountPropagationFlags::PRIVATE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_the_devices_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let dev = root.path().join("dev");
+        assert!(has_no_link_for_devices(root.path()).is_ok(), "it is made");
+        fs::create_dir(&dev).unwrap();
+        assert!(has_no_link_for_devices(root.path()).is_ok());
+        fs::remove_dir(&dev).unwrap();
+        // Also if it leads to a folder.
+        std::os::unix::fs::symlink("/tmp", &dev).unwrap();
+        assert!(has_no_link_for_devices(root.path()).is_err());
+    }
 }

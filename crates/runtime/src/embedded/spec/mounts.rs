@@ -92,6 +92,11 @@ fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> 
         let problem = format!("{:?} is not an absolute path", wanted.container_path);
         return Err(Error::invalid(field("container_path"), problem));
     }
+    if ["/", "/dev"].contains(&plain(&wanted.container_path).as_str()) {
+        // The container library fills the folder of devices last, whatever is mounted there: also the host's own.
+        let problem = "/ and /dev are the runtime's to fill; mount what lies in them, like /dev/fuse";
+        return Err(Error::unsupported(field("container_path"), problem));
+    }
     if wanted.image.as_ref().is_some_and(|image| !image.image.is_empty()) {
         return Err(Error::unsupported(field("image"), "image volumes are not supported"));
     }
@@ -122,6 +127,19 @@ fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> 
     }
     options.push(if wanted.readonly { "ro" } else { "rw" });
     Ok(mount(&wanted.container_path, "bind", &wanted.host_path, &options))
+}
+
+/// A path without what leads nowhere in it: `/dev` for `//dev/./x/..`.
+fn plain(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 fn takes(config: &v1::ContainerConfig, path: &str) -> bool {

@@ -351,6 +351,9 @@ fn what_cannot_be_done_is_refused_by_name() {
         (cdi, "CDI_devices: "),
         (Case::new().mount(bind("relative", "/x")), "mounts[0].host_path: "),
         (Case::new().mount(bind("/x", "relative")), "mounts[0].container_path: "),
+        (Case::new().mount(bind("/dev", "/dev")), "mounts[0].container_path: / and /dev "),
+        (Case::new().mount(bind("/x", "//dev/./y/../")), "mounts[0].container_path: / and /dev "),
+        (Case::new().mount(bind("/x", "/")), "mounts[0].container_path: / and /dev "),
         (
             Case::new().mount(v1::Mount { recursive_read_only: true, ..bind("/x", "/y") }),
             "mounts[0].recursive_read_only: ",
