@@ -34,6 +34,7 @@ struct World {
     fails: BTreeMap<&'static str, CallError>,
     hangs: BTreeSet<&'static str>,
     lost_answers: BTreeSet<&'static str>,
+    overtaken: BTreeSet<&'static str>,
     broken_rules: Vec<String>,
     /// How commands end, and how long they take: exit code, output, time.
     exec_answers: BTreeMap<String, (i32, String, Duration)>,
@@ -97,6 +98,16 @@ impl FakeRuntime {
         }
     }
 
+    /// Somebody else does what a call asks for just before it, so it is refused, from now on or no longer.
+    pub(crate) fn overtake(&self, call: &'static str, is_overtaken: bool) {
+        let mut world = self.0.lock();
+        if is_overtaken {
+            world.overtaken.insert(call);
+        } else {
+            world.overtaken.remove(call);
+        }
+    }
+
     /// What the agent did that it must never do.
     pub(crate) fn broken_rules(&self) -> Vec<String> {
         self.0.lock().broken_rules.clone()
@@ -104,8 +115,12 @@ impl FakeRuntime {
 
     /// The answer of a call that worked.
     fn answer<T>(&self, name: &'static str, answer: T) -> Result<T, CallError> {
-        if self.0.lock().lost_answers.contains(name) {
+        let world = self.0.lock();
+        if world.lost_answers.contains(name) {
             return Err(CallError { failure: CallFailure::Timeout, message: "no answer in time".into() });
+        }
+        if world.overtaken.contains(name) {
+            return Err(refused("it is so already"));
         }
         Ok(answer)
     }
@@ -418,6 +433,11 @@ impl Runtime for FakeRuntime {
 
     async fn stop_signal(&self, id: &ContainerId) -> Result<Option<v1::Signal>, CallError> {
         Ok(self.0.lock().stop_signals.get(id).copied())
+    }
+
+    async fn is_unstarted(&self, id: &ContainerId) -> Result<bool, CallError> {
+        let world = self.0.lock();
+        Ok(world.containers.get(id).is_some_and(|(_, status)| status.state == ContainerState::Created))
     }
 
     async fn annotations(&self, id: &ContainerId) -> Result<HashMap<String, String>, CallError> {

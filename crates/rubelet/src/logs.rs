@@ -9,6 +9,6 @@ mod tail;
 
 pub(crate) use files::{instances, newest_pod_folder};
 pub(crate) use follow::Follower;
-pub(crate) use over::is_over;
+pub(crate) use over::{is_between_instances, is_over};
 pub(crate) use printer::{Printer, Streams, Style};
 pub(crate) use tail::{LogFile, Tail};

@@ -88,6 +88,12 @@ impl Runtime for CriRuntime {
         Ok(signal.filter(|signal| *signal != v1::Signal::RuntimeDefault))
     }
 
+    async fn is_unstarted(&self, id: &ContainerId) -> Result<bool, CallError> {
+        let _under_way = self.begin(Operation::ContainerStatus, thing(id));
+        let status = self.client.describe_container(id, false).await?.status;
+        Ok(status.is_some_and(|status| status.state() == v1::ContainerState::ContainerCreated))
+    }
+
     async fn annotations(&self, id: &ContainerId) -> Result<HashMap<String, String>, CallError> {
         let _under_way = self.begin(Operation::ContainerStatus, thing(id));
         let status = self.client.describe_container(id, false).await?.status;

@@ -55,6 +55,9 @@ pub trait Runtime: Send + Sync + 'static {
         id: &ContainerId,
     ) -> impl Future<Output = Result<Option<v1::Signal>, CallError>> + Send;
 
+    /// Whether a container was made and never started, as the runtime knows it now and no cache does.
+    fn is_unstarted(&self, id: &ContainerId) -> impl Future<Output = Result<bool, CallError>> + Send;
+
     /// What is written on a container.
     fn annotations(
         &self,

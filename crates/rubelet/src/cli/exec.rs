@@ -59,7 +59,9 @@ impl ExecError {
             | Self::NoContainer { .. }
             | Self::NotRunning(_)
             | Self::WhichContainer(_) => Failure::Usage,
-            Self::Call(_) => Failure::Runtime,
+            Self::Call(error) if error.is_unavailable() || error.is_timeout() => Failure::Runtime,
+            // It can be talked to: the command is what it could not run.
+            Self::Call(_) => Failure::System,
         }
     }
 }

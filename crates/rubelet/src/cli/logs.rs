@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use super::one_pod::OnePod;
 use crate::exit::Failure;
 use crate::local::{AgentClient, LocalArgs, Unreachable};
-use crate::logs::{LogFile, Printer, Streams, Style, Tail, instances, is_over, newest_pod_folder};
+use crate::logs::{LogFile, Printer, Streams, Style, Tail, instances, is_between_instances, is_over, newest_pod_folder};
 use crate::pods::{NotOne, Pods, container_names, pod_of};
 use crate::summary::now;
 
@@ -68,7 +68,7 @@ enum LogsError {
     WhichContainer(Vec<String>),
     #[error("container {0} has written nothing yet")]
     Nothing(String),
-    #[error("container {0} was never started again: there is no previous instance")]
+    #[error("of container {0} there is no previous instance")]
     NoPrevious(String),
     #[error("cannot read {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
@@ -108,6 +108,8 @@ struct Found {
     folder: PathBuf,
     /// Its containers, the default one first.
     names: Vec<String>,
+    /// Those that have ended and wait to be started again: their newest instance is the previous one.
+    between: Vec<String>,
 }
 
 async fn find(args: &Args) -> Result<Found, LogsError> {
@@ -128,20 +130,23 @@ async fn find(args: &Args) -> Result<Found, LogsError> {
         }
         let others = with_logs.into_iter().filter(|name| !known.contains(name)).collect::<Vec<_>>();
         let names = known.into_iter().chain(others).collect();
-        return Ok(Found { agent: None, uid: String::new(), folder, names });
+        return Ok(Found { agent: None, uid: String::new(), folder, names, between: Vec::new() });
     };
     let told = agent.pods().await.map_err(Unreachable::Agent)?;
     let pods = Pods::Told(told.clone());
     let rows = pods.rows();
     let row = pod.find(&rows, &agent.about.node_name)?;
     let folder = agent.about.pod_logs.join(format!("{}_{}_{}", row.namespace, row.name, row.uid));
-    let names = pod_of(&told, row).map(|info| container_names(&info.pod)).unwrap_or_default();
+    let info = pod_of(&told, row);
+    let names = info.map(|info| container_names(&info.pod)).unwrap_or_default();
+    let is_between = |name: &&String| info.is_some_and(|info| is_between_instances(&info.pod, name));
+    let between = names.iter().filter(is_between).cloned().collect();
     let uid = row.uid.clone();
-    Ok(Found { agent: Some(agent), uid, folder, names })
+    Ok(Found { agent: Some(agent), uid, folder, names, between })
 }
 
 async fn logs(args: &Args) -> Result<(), LogsError> {
-    let Found { agent, uid, folder, names } = find(args).await?;
+    let Found { agent, uid, folder, names, between } = find(args).await?;
     let name = match &args.container {
         Some(name) if names.contains(name) => name.clone(),
         Some(name) => return Err(LogsError::NoContainer { name: name.clone(), there: names }),
@@ -150,6 +155,7 @@ async fn logs(args: &Args) -> Result<(), LogsError> {
     let folder = folder.join(&name);
     let numbers = instances(&folder);
     let number = match (args.previous, &numbers[..]) {
+        (true, [.., newest]) if between.contains(&name) => *newest,
         (true, [.., previous, _]) => *previous,
         (true, _) => return Err(LogsError::NoPrevious(name)),
         (false, [.., newest]) => *newest,

@@ -1,10 +1,25 @@
-//! Whether there is any point in waiting for more of a log.
+//! What a pod's status says of the logs of its containers: whether there is any point in waiting for more, and which
+//! instance wrote the newest.
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 
 /// Whether a container writes no more: its pod is done, or it has ended and is not started again.
 pub(crate) fn is_over(pod: &Pod, stage: &str, container: &str) -> bool {
     stage == "terminated" || has_ended_for_good(pod, container).unwrap_or(false)
+}
+
+/// Whether a container has ended and waits to be started again: then its newest log is that of the previous instance.
+pub(crate) fn is_between_instances(pod: &Pod, container: &str) -> bool {
+    let status = pod.status.as_ref().and_then(|status| status_of(status, container));
+    status.is_some_and(|status| {
+        let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
+        waits && status.last_state.as_ref().is_some_and(|last| last.terminated.is_some())
+    })
+}
+
+fn status_of<'a>(status: &'a PodStatus, container: &str) -> Option<&'a ContainerStatus> {
+    let mut all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    all.find(|one| one.name == container)
 }
 
 /// Nothing if the pod does not tell.
@@ -13,13 +28,9 @@ fn has_ended_for_good(pod: &Pod, container: &str) -> Option<bool> {
     let of_name = |one: &&Container| one.name == container;
     let init = spec.init_containers.iter().flatten().find(of_name);
     let spec_of_it = init.or_else(|| spec.containers.iter().find(of_name))?;
-    let mut statuses = status
-        .init_container_statuses
-        .iter()
-        .chain(&status.container_statuses)
-        .flatten()
-        .filter(|one: &&ContainerStatus| one.name == container);
-    let Some(ended) = statuses.next()?.state.as_ref()?.terminated.as_ref() else { return Some(false) };
+    let Some(ended) = status_of(status, container)?.state.as_ref()?.terminated.as_ref() else {
+        return Some(false);
+    };
     if spec_of_it.restart_policy_rules.as_ref().is_some_and(|rules| !rules.is_empty()) {
         // Its own rules, or those of another, may start it again.
         return Some(false);
@@ -82,5 +93,22 @@ mod tests {
             assert!(is_over(&pod, "terminated", "c"));
         }
         assert!(!is_over(&Pod::default(), "pending", "c"));
+    }
+
+    #[test]
+    fn a_container_that_waits_to_be_started_again_has_a_previous_instance_only() {
+        let between = |state: &str, last: &str| {
+            let pod = format!(
+                "{{\"status\": {{\"containerStatuses\": [{{\"name\": \"c\", \"image\": \"\", \"imageID\": \"\",
+                  \"ready\": false, \"restartCount\": 2, \"state\": {{{state}}}, \"lastState\": {{{last}}}}}]}}}}"
+            );
+            is_between_instances(&serde_json::from_str(&pod).unwrap(), "c")
+        };
+        let (waiting, running) = ("\"waiting\": {\"reason\": \"CrashLoopBackOff\"}", "\"running\": {}");
+        let ended = "\"terminated\": {\"exitCode\": 3}";
+        assert!(between(waiting, ended));
+        assert!(!between(waiting, ""));
+        assert!(!between(running, ended));
+        assert!(!between(ended, ended));
     }
 }

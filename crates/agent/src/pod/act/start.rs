@@ -132,9 +132,16 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// One that somebody else made and that does not start is in the way of a new one.
+    /// One that somebody else made and that does not start is in the way of a new one. It may have been refused because an
+    /// agent that was killed had asked for its start, and it runs by now: then the next look shows it.
     async fn give_up_adopted(&self, id: &ContainerId) {
-        if let Err(error) = self.tools.runtime.remove_container(id).await {
+        let runtime = &self.tools.runtime;
+        let removed = match runtime.is_unstarted(id).await {
+            Ok(true) => runtime.remove_container(id).await,
+            Ok(false) => return,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = removed {
             tracing::warn!(pod = %spec::pod_ref(self.pod), container = %id, %error, "cannot remove a container that does not start");
         }
     }

@@ -1,5 +1,7 @@
 //! Calls that fail, for a while or for good.
 
+use std::path::Path;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -68,4 +70,39 @@ async fn a_call_whose_answer_was_lost_is_not_made_again_if_it_worked() {
         stage.until_phase("Running").await;
         assert_eq!(stage.runtime.known(), (1, 1), "{call}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_another_agent_has_just_started_is_kept_and_one_that_does_not_start_is_replaced() {
+    let stage_with_one_made = async |folder: &Path| {
+        let runtime = FakeRuntime::default();
+        runtime.lose_answers("create_container", true);
+        runtime.fail("inspect", Some("not yet"));
+        let stage = Scene::start(runtime, folder);
+        stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+        while stage.runtime.known() != (1, 1) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        stage.runtime.lose_answers("create_container", false);
+        stage.runtime.take_calls();
+        stage
+    };
+
+    let its_folder = folder();
+    let stage = stage_with_one_made(its_folder.path()).await;
+    stage.runtime.overtake("start_container", true);
+    stage.runtime.fail("inspect", None);
+    stage.until_phase("Running").await;
+    assert_eq!(stage.runtime.take_calls(), ["start"]);
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+
+    let its_folder = folder();
+    let stage = stage_with_one_made(its_folder.path()).await;
+    stage.runtime.fail("start_container", Some("no room"));
+    stage.runtime.fail("inspect", None);
+    stage.until_waiting("RunContainerError").await;
+    assert_eq!(stage.runtime.take_calls(), ["start", "remove web-0"]);
+    stage.runtime.fail("start_container", None);
+    stage.until_phase("Running").await;
+    assert_eq!(stage.runtime.known(), (1, 1));
 }
