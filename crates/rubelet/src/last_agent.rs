@@ -45,8 +45,12 @@ pub(crate) enum LastAgentError {
 }
 
 impl LastAgent {
-    /// Keeps it in the folder of the agent, whole or not at all.
+    /// Keeps it in the folder of the agent, whole or not at all. What is there already takes no room: an agent that comes back
+    /// to a full disk looks after its pods.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), LastAgentError> {
+        if Self::read(folder).ok().flatten().as_ref() == Some(self) {
+            return Ok(());
+        }
         let path = folder.join(FILE);
         let new = path.with_extension("new");
         serde_json::to_vec_pretty(self)
@@ -108,6 +112,12 @@ mod tests {
         kept.write(folder.path()).unwrap();
         let read = LastAgent::read(folder.path()).unwrap().unwrap();
         assert_eq!(read, kept);
+        // Where nothing can be written any more, what is kept already is kept.
+        fs::create_dir(folder.path().join("agent.new")).unwrap();
+        kept.write(folder.path()).unwrap();
+        let other = LastAgent { node_name: "m".to_owned(), ..kept.clone() };
+        assert!(matches!(other.write(folder.path()), Err(LastAgentError::Unwritable { .. })));
+        fs::remove_dir(folder.path().join("agent.new")).unwrap();
         assert_eq!(read.groups.unwrap().settings(), settings);
         assert_eq!(kept.endpoint(folder.path()).unwrap().unwrap().path(), Path::new("/run/x.sock"));
         let nameless = PathBuf::from(std::ffi::OsStr::from_bytes(b"/\xff"));

@@ -161,6 +161,9 @@ pub enum Issue {
     /// Another object of that kind has the name.
     #[error("FailedValidation: the name is already taken; this one is not used")]
     Duplicate,
+    /// Another object of that kind has the name, in that place.
+    #[error("FailedValidation: the name is already taken by {0}; this one is not used")]
+    DuplicateOf(String),
 }
 
 /// A value that is not allowed, in the words of the API server.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use tokio::time::Instant;
 
 use super::hints::{Due, QUIET};
@@ -27,6 +28,7 @@ pub(super) struct Files {
     node_name: String,
     kept: Option<LastGood>,
     files: BTreeMap<PathBuf, KnownFile>,
+    has_looked: bool,
     /// Good texts that are not on disk yet, by their place.
     unkept: BTreeMap<String, Vec<u8>>,
 }
@@ -53,7 +55,7 @@ struct KnownFile {
 
 impl Files {
     pub(super) fn new(root: PathBuf, node_name: String, kept: Option<LastGood>) -> Self {
-        Self { root, node_name, kept, files: BTreeMap::new(), unkept: BTreeMap::new() }
+        Self { root, node_name, kept, files: BTreeMap::new(), has_looked: false, unkept: BTreeMap::new() }
     }
 
     /// Looks at all files, except at those that somebody is writing: of these the last look stays. If it is worth looking
@@ -83,7 +85,9 @@ impl Files {
                 }
             }
         }
-        let doubtful = self.files.values_mut().filter_map(|file| file.decide(now)).min();
+        // The first look says all: whoever asks once what there is must not hear that all is well.
+        let grace = if std::mem::replace(&mut self.has_looked, true) { QUIET } else { Duration::ZERO };
+        let doubtful = self.files.values_mut().filter_map(|file| file.decide(grace, now)).min();
         let known = self.files.len();
         let missing = self.drop_missing(&present, now);
         if is_first || self.files.len() < known {
@@ -135,9 +139,10 @@ impl Files {
     pub(super) fn set(&self) -> SourceSet {
         let mut set = SourceSet { problems: self.problems(), ..SourceSet::default() };
         let mut objects = Objects::default();
+        let mut pods = BTreeSet::new();
+        // Of two of one name the first file's is used.
         for manifest in self.files.values().filter_map(|file| file.good.as_ref()) {
-            set.pods.extend(manifest.pods.iter().cloned());
-            // Of two objects of one name the first file's is used, as with pods.
+            set.pods.extend(manifest.pods.iter().filter(|pod| pods.insert(key(pod))).cloned());
             for (key, map) in &manifest.objects.config_maps {
                 objects.config_maps.entry(key.clone()).or_insert_with(|| Arc::clone(map));
             }
@@ -150,28 +155,28 @@ impl Files {
     }
 
     pub(super) fn problems(&self) -> Vec<Problem> {
-        self.files
-            .values()
-            .flat_map(|file| file.problems.iter().cloned())
-            .chain(self.double_objects())
-            .collect()
+        self.files.values().flat_map(|file| file.problems.iter().cloned()).chain(self.doubles()).collect()
     }
 
-    fn double_objects(&self) -> impl Iterator<Item = Problem> {
-        let mut seen = BTreeSet::new();
+    /// Those whose name another file has already.
+    fn doubles(&self) -> Vec<Problem> {
+        let mut first = BTreeMap::new();
         let mut problems = Vec::new();
         for (path, file) in &self.files {
             let Some(manifest) = &file.good else { continue };
-            let maps = manifest.objects.config_maps.keys().map(|key| ("ConfigMap", key));
-            let secrets = manifest.objects.secrets.keys().map(|key| ("Secret", key));
-            for (kind, key) in maps.chain(secrets) {
-                if !seen.insert((kind, key)) {
-                    problems
-                        .push(Problem::error(place(path), Issue::Duplicate).about(format!("{kind} {key}")));
+            let pods = manifest.pods.iter().map(|pod| ("Pod", key(pod)));
+            let maps = manifest.objects.config_maps.keys().map(|key| ("ConfigMap", key.clone()));
+            let secrets = manifest.objects.secrets.keys().map(|key| ("Secret", key.clone()));
+            for (kind, key) in pods.chain(maps).chain(secrets) {
+                let about = format!("{kind} {key}");
+                let holder = *first.entry((kind, key)).or_insert(path);
+                if holder != path {
+                    let issue = Issue::DuplicateOf(place(holder));
+                    problems.push(Problem::error(place(path), issue).about(about));
                 }
             }
         }
-        problems.into_iter()
+        problems
     }
 
     fn list(&self) -> Result<BTreeSet<PathBuf>, CannotList> {
@@ -198,16 +203,13 @@ impl Files {
 
 impl KnownFile {
     fn pods(&self) -> impl Iterator<Item = ObjectKey> {
-        self.good.iter().flat_map(|manifest| manifest.pods.iter()).map(|pod| {
-            let meta = &pod.metadata;
-            ObjectKey::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
-        })
+        self.good.iter().flat_map(|manifest| manifest.pods.iter()).map(|pod| key(pod))
     }
 
     /// What was wrong for long enough is wrong. If that is not decided yet, how soon it is.
-    fn decide(&mut self, now: Instant) -> Option<Duration> {
+    fn decide(&mut self, grace: Duration, now: Instant) -> Option<Duration> {
         let (since, problems) = self.doubt.take()?;
-        let left = QUIET.saturating_sub(now.duration_since(since));
+        let left = grace.saturating_sub(now.duration_since(since));
         if left.is_zero() {
             self.problems = problems;
             return None;
@@ -255,6 +257,11 @@ impl KnownFile {
 /// Not hidden, and not what an editor keeps of the version before.
 fn is_manifest(name: &str) -> bool {
     !name.starts_with('.') && !name.ends_with('~')
+}
+
+fn key(pod: &Pod) -> ObjectKey {
+    let meta = &pod.metadata;
+    ObjectKey::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
 fn hash(text: &[u8]) -> u64 {

@@ -10,7 +10,9 @@ use jiff::SignedDuration;
 use super::one_pod::OnePod;
 use crate::exit::Failure;
 use crate::local::{AgentClient, LocalArgs, Unreachable};
-use crate::logs::{LogFile, Printer, Streams, Style, Tail, instances, is_between_instances, is_over, newest_pod_folder};
+use crate::logs::{
+    LogFile, Printer, Streams, Style, Tail, instances, is_between_instances, is_over, newest_pod_folder,
+};
 use crate::pods::{NotOne, Pods, container_names, pod_of};
 use crate::summary::now;
 

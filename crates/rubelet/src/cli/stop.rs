@@ -21,6 +21,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The arguments of `rubelet stop`.
 #[derive(Debug, clap::Args)]
 #[command(
+    override_usage = "rubelet stop [OPTIONS] <POD|--all>",
     after_help = "With an agent, a pod stays ended until its manifest changes or the agent is started again; to end it \
 for good, remove its manifest. Without one, pods are ended in the runtime, all containers of a pod at once, \
 after their preStop hooks, and removed."

@@ -5,6 +5,8 @@ mod fields;
 mod node;
 mod upkeep;
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,15 +42,24 @@ pub(crate) struct FileConfig {
     pub(crate) ignored: Vec<String>,
 }
 
+/// More than anybody ever wrote, and little enough to read a file that has no end.
+const LARGEST: u64 = 10 << 20;
+
+const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
+
 /// The file is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     #[error("cannot read {}: {source}", path.display())]
-    Unreadable { path: PathBuf, source: std::io::Error },
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("it is larger than {} MiB, and no configuration is", LARGEST >> 20)]
+    TooLarge,
     #[error("{0}")]
     NotYaml(String),
     #[error("it is a {0}, and a KubeletConfiguration is needed")]
     OtherKind(String),
+    #[error("apiVersion: is {0:?}, and must be {API_VERSION:?}")]
+    OtherVersion(String),
     #[error("{field}: {why}")]
     Field { field: &'static str, why: String },
 }
@@ -56,14 +67,18 @@ pub(crate) enum ConfigError {
 impl FileConfig {
     /// Reads a file.
     pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-        Self::read(&text)
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+        match read {
+            Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
+            Ok(_) if text.len() as u64 > LARGEST => Err(ConfigError::TooLarge),
+            Ok(_) => Self::read(&text),
+        }
     }
 
     fn read(text: &str) -> Result<Self, ConfigError> {
         let mut fields = Fields::read(text)?;
-        fields.take::<String>("apiVersion")?;
+        let version = fields.take::<String>("apiVersion")?;
         match fields.take::<String>("kind")? {
             Some(kind) if kind == "KubeletConfiguration" => {}
             kind => {
@@ -71,6 +86,9 @@ impl FileConfig {
                     kind.unwrap_or_else(|| "document without kind".to_owned()),
                 ));
             }
+        }
+        if let Some(other) = version.filter(|version| version != API_VERSION) {
+            return Err(ConfigError::OtherVersion(other));
         }
         let mut ignored = Vec::new();
         let config = Self {

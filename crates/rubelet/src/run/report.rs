@@ -22,10 +22,10 @@ const BUSY: Style = AnsiColor::Yellow.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 const FAINT: Style = Style::new().dimmed();
 
-/// Says what is run, with what, and where it can be looked at.
-pub(super) fn introduce(plan: &Plan, runtime: &str, address: Option<SocketAddr>) {
+/// Says what is run, with what, and where it can be looked at. The URLs are as they may be shown.
+pub(super) fn introduce(plan: &Plan, urls: Vec<String>, runtime: &str, address: Option<SocketAddr>) {
     let paths = plan.paths.iter().map(|path| path.display().to_string());
-    let all: Vec<String> = paths.chain(plan.urls.iter().cloned()).collect();
+    let all: Vec<String> = paths.chain(urls).collect();
     plan.remarks.print(&format!("running the pods of {} with {runtime}", all.join(", ")));
     if let Some(address) = address {
         plan.remarks.print(&format!(
@@ -183,6 +183,31 @@ impl ProblemTeller {
             }
         }
         self.0.clone_from(all);
+        lines
+    }
+}
+
+/// Which troubles of pods were told.
+#[derive(Default)]
+pub(super) struct TroubleTeller {
+    told: BTreeMap<String, String>,
+    widths: Widths,
+}
+
+impl TroubleTeller {
+    /// What to say of pods in trouble: a line for each whose trouble is another than it was.
+    pub(super) fn news(&mut self, all: &[Arc<PodView>]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for view in all {
+            let summary = Summary::of(&view.pod, &view.status, view.stage.as_str());
+            let uid = view.pod.metadata.uid.clone().unwrap_or_default();
+            if Mood::of(&summary.status) != Mood::Bad {
+                self.told.remove(&uid);
+            } else if self.told.insert(uid, summary.status.clone()).as_ref() != Some(&summary.status) {
+                self.widths.fit(&summary);
+                lines.push(pod_line(&summary, self.widths));
+            }
+        }
         lines
     }
 }

@@ -41,6 +41,14 @@ impl AnySource {
         }
     }
 
+    /// Its URL, if it has one, without credentials.
+    pub(super) fn url(&self) -> Option<String> {
+        match self {
+            Self::File(_) => None,
+            Self::Http(source) => Some(source.id().place.to_string()),
+        }
+    }
+
     pub(super) fn spawn(self, crew: &mut Crew, inbox: &Inbox) {
         let id = self.id();
         let sets = inbox.sender(id.clone());

@@ -32,6 +32,8 @@ use crate::watch::{standstill, told_to_end};
 pub(crate) enum RunError {
     #[error("{0}")]
     Sources(#[from] SourcesError),
+    #[error("nothing to run: there is no pod in what was given that can be used")]
+    NoPods,
     #[error(
         "containers need root: run this as root, or name a runtime that you may talk to with --runtime-endpoint"
     )]
@@ -61,7 +63,7 @@ pub(crate) enum Ended {
     Told,
     /// All pods have ended, and all well.
     AllSucceeded,
-    /// All pods have ended, and some of them badly.
+    /// All pods have ended, and some of them badly, or some could not be had.
     SomeFailed,
 }
 
@@ -131,11 +133,12 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     crew.spawn("the removal of unused images", ImageCollector::new(collecting, cache, clock, images).run());
     let feed = feed.run(crate::summary::now);
     crew.spawn("what carries pods from their sources to the agent", feed);
+    let urls: Vec<String> = sources.iter().filter_map(AnySource::url).collect();
     for source in sources {
         source.spawn(&mut crew, &inbox);
     }
     pleg.start();
-    report::introduce(&plan, &runtime.name, server.address());
+    report::introduce(&plan, urls, &runtime.name, server.address());
     let mut lost = None;
     let until = async {
         tokio::select! {
@@ -146,7 +149,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     };
     let running = async {
         if plan.once {
-            once::run(agent, &handle, &plan.pod_logs, until).await
+            once::run(agent, &handle, &plan, until).await
         } else {
             Ok(report::run(agent, &handle, &plan.remarks, until).await)
         }

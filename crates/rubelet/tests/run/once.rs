@@ -37,6 +37,31 @@ fn pods_run_to_their_end_and_their_result_is_ours() {
 }
 
 #[test]
+fn what_cannot_run_is_said_and_does_not_pass_for_a_success() {
+    let Some(node) = Node::new() else { return };
+    let once = || text(&node.run_command().arg("--once").output().expect("it runs"));
+    let (code, _, err) = once();
+    assert!(code == Some(2) && err.contains("nothing to run"), "{err}");
+
+    node.write("broken.yaml", &job("broken", "true", "Sometimes"));
+    let (code, _, err) = once();
+    assert!(code == Some(2) && err.contains("nothing to run"), "{err}");
+    assert!(err.contains("spec.restartPolicy: Unsupported value: \"Sometimes\""), "{err}");
+
+    node.write("good.yaml", &job("good", "echo well done", "Never"));
+    let (code, out, err) = once();
+    assert_eq!((code, out.as_str()), (Some(5), "[good-n/c] well done\n"), "{err}");
+    assert!(err.contains("spec.restartPolicy: Unsupported value: \"Sometimes\""), "{err}");
+    node.remove("broken.yaml");
+
+    node.write("bad.yaml", &job("bad", "exit 3", "Never"));
+    let (code, _, err) = once();
+    assert_eq!(code, Some(5), "{err}");
+    assert!(err.contains("default/bad-n") && err.contains("c last ended with 3 Error"), "{err}");
+    node.assert_clean();
+}
+
+#[test]
 fn nothing_to_run_is_said() {
     let Some(node) = Node::new() else { return };
     let (code, _, err) = text(&node.ask(&["run"]));

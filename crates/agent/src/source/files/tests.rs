@@ -137,6 +137,14 @@ fn a_manifest_that_is_caught_half_written_is_not_told_of() {
 }
 
 #[test]
+fn what_is_wrong_at_the_first_look_is_told_with_it() {
+    let mut folder = Folder::new();
+    folder.put("a.yaml", "kind: [");
+    folder.files.scan(&Due::default(), Instant::now()).expect("scanned");
+    assert_eq!(folder.known().1, texts(&["a.yaml:1: unclosed bracket '['"]));
+}
+
+#[test]
 fn what_is_not_a_manifest_is_left_out_or_named() {
     let mut folder = Folder::new();
     folder.put(".hidden.yaml", &pod("hidden", "1"));
@@ -154,16 +162,13 @@ fn what_is_not_a_manifest_is_left_out_or_named() {
     symlink("nowhere", folder.path("dangling")).expect("a link");
     symlink("good.yaml", folder.path("link.yaml")).expect("a link");
     let (pods, problems) = folder.scan();
-    assert_eq!(
-        pods,
-        texts(&["good-node 1", "good-node 1"]),
-        "a link is a file; that the name is taken is found by the merge"
-    );
+    assert_eq!(pods, texts(&["good-node 1"]), "a link is a file");
     assert_eq!(
         problems,
         texts(&[
             "pipe: is neither a regular file nor a folder",
-            "socket: is neither a regular file nor a folder"
+            "socket: is neither a regular file nor a folder",
+            "link.yaml (Pod default/good-node): FailedValidation: the name is already taken by good.yaml; this one is not used"
         ])
     );
 }
@@ -201,7 +206,7 @@ fn objects_serve_all_pods_and_the_first_of_a_name_is_used() {
     assert_eq!(
         problems,
         texts(&[
-            "2.yaml (ConfigMap default/m): FailedValidation: the name is already taken; this one is not used"
+            "2.yaml (ConfigMap default/m): FailedValidation: the name is already taken by 1.yaml; this one is not used"
         ])
     );
     let set = folder.files.set();

@@ -98,6 +98,10 @@ fn what_is_wrong_is_said() {
             "kind: KubeletConfiguration\nimageGCHighThresholdPercent: 70",
             "imageGCLowThresholdPercent: is 80, and must be below imageGCHighThresholdPercent, which is 70",
         ),
+        (
+            "apiVersion: kubelet.config.k8s.io/v1\nkind: KubeletConfiguration",
+            "apiVersion: is \"kubelet.config.k8s.io/v1\", and must be \"kubelet.config.k8s.io/v1beta1\"",
+        ),
         ("kind: KubeletConfiguration\ncontainerLogMaxSize: 0", "containerLogMaxSize: "),
         ("kind: KubeletConfiguration\ncontainerLogMaxSize: '0'", "containerLogMaxSize: must not be zero"),
         ("kind: KubeletConfiguration\ncontainerLogMaxFiles: 1", "containerLogMaxFiles: must be at least 2"),
@@ -107,6 +111,12 @@ fn what_is_wrong_is_said() {
         let error = FileConfig::read(text).unwrap_err().to_string();
         assert!(error.starts_with(wanted), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let error = FileConfig::load(Path::new("/dev/zero")).unwrap_err().to_string();
+    assert_eq!(error, "it is larger than 10 MiB, and no configuration is");
 }
 
 /// As kubeadm writes it: everything that nobody has decided is zero or empty, and means what is usual.
