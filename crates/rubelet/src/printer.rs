@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{mpsc, oneshot};
 
 /// How many lines may wait for the printer. When they do, whoever prints waits too.
@@ -10,6 +11,14 @@ const WAITING_LINES: usize = 64;
 /// The printer prints no more.
 #[derive(Debug)]
 pub(crate) struct Stopped;
+
+/// Whether somebody may still read the output. Who only writes when something happens learns of it long after.
+pub(crate) fn has_reader() -> bool {
+    let out = io::stdout();
+    let mut asked = [PollFd::new(&out, PollFlags::empty())];
+    let answered = poll(&mut asked, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }));
+    answered.is_err() || !asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+}
 
 /// Room for one line.
 pub(crate) struct Room<'a>(mpsc::Permit<'a, Line>);

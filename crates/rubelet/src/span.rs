@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+/// Longer ones are taken for this: a hundred years, which clocks can still add.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
+
 /// Reads one.
 ///
 /// # Errors
@@ -11,7 +14,7 @@ use jiff::SignedDuration;
 /// What is wrong with it, and what would be right.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
-    length.ok_or_else(|| {
+    length.map(|length| length.min(LONGEST)).ok_or_else(|| {
         format!("{text:?} is no length of time: give numbers with units (ms, s, m, h), as in 60s or 2m30s")
     })
 }
@@ -32,6 +35,7 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(milliseconds)), "{text}");
         }
+        assert_eq!(parse("2562047788015215h"), Ok(LONGEST), "no clock goes so far");
         for text in ["", "60", "s", "1d", "-1s", "1s2", "1e9s", "ten s"] {
             assert!(parse(text).unwrap_err().contains("as in 60s"), "{text}");
         }

@@ -1,5 +1,6 @@
 //! `rubelet doctor`: the arguments, and how it ends.
 
+use std::os::unix::fs::FileTypeExt as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -77,26 +78,36 @@ pub(super) fn run(args: &Args) -> ExitCode {
 
 /// The agent if there is one, and the runtime itself if there is none, or none that answers.
 async fn examine_what_is_there(args: &Args) -> Result<Facts, String> {
-    let mut silent_agent = None;
+    let (mut silent_agent, mut dead_agent) = (None, None);
     if !args.runtime.is_given() {
         match ask_agent(args).await {
             Ok(Some(facts)) => return Ok(facts),
-            Ok(None) => {}
+            Ok(None) => dead_agent = socket_of_dead_agent(&args.place),
             Err(error) => match error.silence() {
                 Some(seen) => silent_agent = Some(seen),
                 None => return Err(error.to_string()),
             },
         }
     }
-    let runtime = match &silent_agent {
-        Some(_) => runtime_of_agent(&args.place).unwrap_or_else(|| args.runtime.clone()),
-        None => args.runtime.clone(),
+    let runtime = if silent_agent.is_some() || dead_agent.is_some() {
+        runtime_of_agent(&args.place).unwrap_or_else(|| args.runtime.clone())
+    } else {
+        args.runtime.clone()
     };
     let found = match runtime.find().await {
         Err(error) if error.failure() == Failure::Usage => return Err(error.to_string()),
         found => found,
     };
-    Ok(Facts { silent_agent, ..examine(found, args.time, args.events).await })
+    Ok(Facts { silent_agent, dead_agent, ..examine(found, args.time, args.events).await })
+}
+
+/// What an agent leaves that did not end, but died: one that is told to end takes its socket with it.
+fn socket_of_dead_agent(place: &Place) -> Option<String> {
+    let socket = place.agent_socket().ok()?;
+    socket
+        .symlink_metadata()
+        .is_ok_and(|found| found.file_type().is_socket())
+        .then(|| socket.display().to_string())
 }
 
 /// The runtime of an agent that does not say so itself, as its folder tells. The embedded one is in the agent's own process,

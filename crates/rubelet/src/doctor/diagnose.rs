@@ -26,6 +26,16 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                      what follows was seen of the runtime from outside",
         });
     }
+    if let Some(socket) = &facts.dead_agent {
+        findings.push(Finding {
+            name: "agentDead",
+            severity: Severity::Problem,
+            what: "the agent has died: no pod of it is started, restarted or ended".to_owned(),
+            evidence: format!("{socket} is there, and nobody listens on it; an agent that is told to end removes it"),
+            advice: "start it again and see what it logged last: pods go on meanwhile; if there should be none, remove that \
+                     socket; what follows was seen of the runtime from outside",
+        });
+    }
     if let Some(reason) = &facts.unreachable {
         findings.push(Finding {
             name: "runtimeUnreachable",

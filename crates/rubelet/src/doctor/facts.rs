@@ -34,6 +34,8 @@ pub(crate) struct Facts {
     pub(crate) agent: Option<AgentFacts>,
     /// An agent that runs and does not answer, and what was seen of it.
     pub(crate) silent_agent: Option<String>,
+    /// The socket of an agent that died.
+    pub(crate) dead_agent: Option<String>,
 }
 
 impl Default for Facts {
@@ -52,6 +54,7 @@ impl Default for Facts {
             looked_for: Duration::ZERO,
             agent: None,
             silent_agent: None,
+            dead_agent: None,
         }
     }
 }

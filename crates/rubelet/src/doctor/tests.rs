@@ -163,6 +163,11 @@ fn an_agent_that_says_nothing() {
 }
 
 #[test]
+fn an_agent_that_died() {
+    insta::assert_snapshot!(words(|facts| facts.dead_agent = Some("/var/lib/rubelet/agent.sock".to_owned())));
+}
+
+#[test]
 fn many_pods_that_hang_and_more_that_wait_for_them() {
     insta::assert_snapshot!(words(|facts| {
         let report = facts.report.as_mut().expect("there is one");

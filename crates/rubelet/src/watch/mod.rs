@@ -30,7 +30,7 @@ pub(crate) use follow::Events;
 
 use crate::endpoint::{Found, Runtime};
 use crate::log::Log;
-use crate::printer::{Printer, Room, Stopped};
+use crate::printer::{self, Printer, Room, Stopped};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -301,7 +301,12 @@ impl<'a> Following<'a> {
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
                 Ok(()) = self.relists.changed() => self.note_calls(screen).await?,
                 Ok(()) = self.periods.changed() => self.note_period(screen).await?,
-                _ = look_after_calls.tick() => self.note_calls(screen).await?,
+                _ = look_after_calls.tick() => {
+                    if !printer::has_reader() {
+                        return Err(Stopped);
+                    }
+                    self.note_calls(screen).await?;
+                }
                 next = next_event(&mut self.events, &screen.printer), if self.there.is_empty() => {
                     let (room, event) = next?;
                     screen.show_in(room, &Item::Event(&event));

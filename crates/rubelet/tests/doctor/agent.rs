@@ -125,6 +125,22 @@ async fn an_agent_that_does_not_answer() {
     agent.until(&[]).await;
 }
 
+/// An agent that died is missed, and its runtime is looked at; of one that was told to end nothing is expected.
+#[tokio::test]
+async fn an_agent_that_died() {
+    for (signal, is_missed) in [("-KILL", true), ("-TERM", false)] {
+        let mut agent = Agent::start(Node::new(Profile::Ctd2).await).await;
+        agent.until(&[]).await;
+        agent.signal(signal);
+        agent.child.wait().await.expect("it ends");
+        let (code, said) = run(&["doctor", "-o", "json", "--data-dir", &agent.data()]).await;
+        assert_eq!(names(&said).contains(&"agentDead"), is_missed, "{said:#}");
+        if is_missed {
+            assert_eq!((code, &said["pleg"]["pods"]), (Some(1), &2.into()), "{said:#}");
+        }
+    }
+}
+
 /// What the agent itself waits for is told, with the pod that waits for it.
 #[tokio::test]
 async fn a_call_of_the_agent_that_hangs() {

@@ -5,6 +5,7 @@ mod containerd;
 mod events;
 mod pods;
 mod program;
+mod secrets;
 mod short_lives;
 mod stalled;
 mod synthetic;

@@ -65,12 +65,28 @@ impl Pod {
     }
 
     pub(crate) async fn start(&self, name: &str, script: &str) -> ContainerId {
+        let id = self.create(name, &["/bin/sh", "-c", script], &[]).await;
+        self.client.start_container(&id).await.expect("started");
+        id
+    }
+
+    pub(crate) async fn create(
+        &self,
+        name: &str,
+        command: &[&str],
+        environment: &[(&str, &str)],
+    ) -> ContainerId {
         let mut labels = self.config.labels.clone();
         labels.insert("io.kubernetes.container.name".to_owned(), name.to_owned());
         let config = v1::ContainerConfig {
             metadata: Some(v1::ContainerMetadata { name: name.to_owned(), attempt: 0 }),
             image: Some(v1::ImageSpec { image: BUSYBOX.to_owned(), ..Default::default() }),
-            command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+            envs: environment
+                .iter()
+                .map(|(key, value)| v1::KeyValue { key: (*key).to_owned(), value: value.as_bytes().to_vec() })
+                .collect(),
+            annotations: self.config.annotations.clone(),
             labels,
             linux: Some(v1::LinuxContainerConfig {
                 security_context: Some(v1::LinuxContainerSecurityContext {
@@ -81,10 +97,7 @@ impl Pod {
             }),
             ..Default::default()
         };
-        let id =
-            self.client.create_container(&self.sandbox, config, self.config.clone()).await.expect("created");
-        self.client.start_container(&id).await.expect("started");
-        id
+        self.client.create_container(&self.sandbox, config, self.config.clone()).await.expect("created")
     }
 
     pub(crate) async fn remove(self) {

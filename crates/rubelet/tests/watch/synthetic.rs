@@ -185,28 +185,14 @@ async fn remarks_are_made_while_nobody_reads_the_output() {
 async fn it_ends_when_its_reader_goes_away() {
     let dir = tempfile::tempdir().expect("a folder");
     let runtime = SyntheticRuntime::new(Profile::Ctd16).serve(dir.path().join("s")).await.expect("served");
-    let web = runtime.world(|world| world.add_pod(PodSpec::new("shop", "web")));
+    runtime.world(|world| world.add_pod(PodSpec::new("shop", "web")));
     let mut child = rubelet(&["watch", "-r", &runtime.endpoint()])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
-    let mut stdout = child.stdout.take().expect("a pipe");
-    stdout.read_exact(&mut [0]).await.expect("it prints");
-    drop(stdout);
-    let changes = async {
-        loop {
-            let container = runtime.world(|world| world.run(&web.sandbox, "c"));
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            runtime.world(|world| {
-                world.exit(&container, Exit::code(0));
-                world.remove(&container);
-            });
-        }
-    };
-    let status = tokio::select! {
-        () = changes => unreachable!("it never ends"),
-        status = child.wait() => status.expect("ours"),
-    };
-    assert_eq!(status.code(), Some(0));
+    // Nothing happens that would have to be printed.
+    child.stdout.take().expect("a pipe").read_exact(&mut [0]).await.expect("it prints");
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends");
+    assert_eq!(ended.expect("ours").code(), Some(0));
 }
