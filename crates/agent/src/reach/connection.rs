@@ -21,14 +21,25 @@ use super::Address;
 /// Why there was no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
-    #[error("dial tcp {address}: {source}")]
+    #[error("dial tcp {address}: {}", refusal(source))]
     Dial { address: String, source: io::Error },
     #[error("server gave HTTP response to HTTPS client")]
     PlainAnswer,
     #[error("TLS: {0}")]
     Tls(io::Error),
-    #[error("{0}")]
+    #[error("{}", if .0.is_incomplete_message() { "EOF".to_owned() } else { .0.to_string() })]
     Http(#[from] hyper::Error),
+    #[error("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")]
+    Late,
+}
+
+/// In the words of Go, as people know them from events: `connect: connection refused`.
+fn refusal(error: &io::Error) -> String {
+    let text = error.to_string();
+    match (error.raw_os_error(), text.split_once(" (os error")) {
+        (Some(_), Some((words, _))) => format!("connect: {}", words.to_lowercase()),
+        _ => text,
+    }
 }
 
 /// Opens a connection.

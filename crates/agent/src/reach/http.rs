@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Bytes, Incoming};
@@ -27,8 +28,8 @@ pub(crate) enum HttpError {
     Reach(#[from] ReachError),
     #[error("{url:?} is not a URL: {why}")]
     BadUrl { url: String, why: String },
-    #[error("the header {name:?} cannot be sent: {why}")]
-    Header { name: String, why: String },
+    #[error("Get {url:?}: net/http: invalid header field value for {name:?}")]
+    Header { url: String, name: String },
     #[error("TLS cannot be spoken here: {0}")]
     NoTls(Arc<str>),
     #[error("Get {url:?}: {source}")]
@@ -41,8 +42,9 @@ impl HttpError {
     /// Whether the container was asked and did not answer well; otherwise the question itself was wrong.
     pub(crate) fn is_about_answer(&self) -> bool {
         match self {
-            Self::NoAnswer { .. } | Self::Circles { .. } => true,
-            Self::Reach(_) | Self::BadUrl { .. } | Self::Header { .. } | Self::NoTls(_) => false,
+            // A header that cannot be sent keeps a container from answering well, as it does under a kubelet.
+            Self::NoAnswer { .. } | Self::Circles { .. } | Self::Header { .. } => true,
+            Self::Reach(_) | Self::BadUrl { .. } | Self::NoTls(_) => false,
         }
     }
 }
@@ -68,6 +70,25 @@ impl Default for PodHttp {
 }
 
 impl PodHttp {
+    /// Asks a container and reads its answer, all of it within so long.
+    pub(crate) async fn get_within(
+        &self,
+        timeout: Duration,
+        who: &str,
+        action: &HTTPGetAction,
+        container: &Container,
+        ips: &[IpAddr],
+    ) -> Result<HttpAnswer, HttpError> {
+        let asked = self.get(who, action, container, ips);
+        match tokio::time::timeout(timeout, asked).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let url = url(action, container, ips)?;
+                Err(HttpError::NoAnswer { url, source: ConnectionError::Late })
+            }
+        }
+    }
+
     /// Asks a container and reads its answer, in the name of `kube-<who>`. Takes as long as it takes.
     pub(crate) async fn get(
         &self,
@@ -77,9 +98,9 @@ impl PodHttp {
         ips: &[IpAddr],
     ) -> Result<HttpAnswer, HttpError> {
         let text = url(action, container, ips)?;
+        let mut headers = headers(&text, who, action)?;
         let mut url =
             Url::parse(&text).map_err(|why| HttpError::BadUrl { url: text, why: why.to_string() })?;
-        let mut headers = headers(who, action)?;
         let asked = url.host_str().map(str::to_owned);
         for _ in 0..=MOST_REDIRECTS {
             let answer = self.ask(&url, &headers).await?;
@@ -169,15 +190,12 @@ fn url(action: &HTTPGetAction, container: &Container, ips: &[IpAddr]) -> Result<
 }
 
 /// The headers of the manifest, and what is sent unless it says otherwise.
-fn headers(who: &str, action: &HTTPGetAction) -> Result<HeaderMap, HttpError> {
+fn headers(url: &str, who: &str, action: &HTTPGetAction) -> Result<HeaderMap, HttpError> {
     let mut headers = HeaderMap::new();
     for header in action.http_headers.iter().flatten() {
-        let refused = |why: &dyn std::fmt::Display| HttpError::Header {
-            name: header.name.clone(),
-            why: why.to_string(),
-        };
-        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|why| refused(&why))?;
-        let value = HeaderValue::from_bytes(header.value.as_bytes()).map_err(|why| refused(&why))?;
+        let refused = || HttpError::Header { url: url.to_owned(), name: header.name.clone() };
+        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| refused())?;
+        let value = HeaderValue::from_bytes(header.value.as_bytes()).map_err(|_| refused())?;
         if name == HOST {
             headers.insert(name, value);
         } else {

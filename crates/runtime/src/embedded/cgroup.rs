@@ -167,8 +167,9 @@ impl Cgroups {
         }
     }
 
-    /// Moves this process, which must have one thread, into a group that exists.
-    pub(crate) fn join(&self, group: &str) -> std::io::Result<()> {
+    /// Moves this process, which must have one thread, into the group of a container. Where that has made groups of its own
+    /// inside, the kernel lets nobody in between: then into the one that its first process, `init`, is in.
+    pub(crate) fn join(&self, group: &str, init: i32) -> std::io::Result<()> {
         let file = match self {
             // A thread that moves itself keeps nobody waiting; whole processes, even of one thread, stop the machine.
             Self::V1(_) => "tasks",
@@ -177,6 +178,13 @@ impl Cgroups {
         for folder in self.folders(group) {
             match fs::write(folder.join(file), "0") {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                    let groups = fs::read_to_string(format!("/proc/{init}/cgroup"))?;
+                    let inner = group_below(&groups, group).ok_or(error)?;
+                    for folder in self.folders(inner) {
+                        fs::write(folder.join(file), "0")?;
+                    }
+                }
                 other => other?,
             }
         }
@@ -250,6 +258,13 @@ impl Cgroups {
     }
 }
 
+/// The group of the one hierarchy that a process is in, by its `/proc/PID/cgroup`, if that lies below `group`.
+fn group_below<'a>(text: &'a str, group: &str) -> Option<&'a str> {
+    let own = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let below = own.trim_matches('/').strip_prefix(group.trim_matches('/'))?;
+    below.starts_with('/').then_some(own)
+}
+
 fn working_set(usage: Option<u64>, inactive_file: Option<u64>) -> Option<u64> {
     Some(usage?.saturating_sub(inactive_file.unwrap_or(0)))
 }
@@ -294,6 +309,21 @@ mod tests {
 
     fn detect(table: &str) -> Cgroups {
         Cgroups::from_mounts(&mountinfo::parse(table))
+    }
+
+    #[test]
+    fn a_command_goes_where_the_first_process_went() {
+        let table = [
+            ("0::/kubepods/pod1/c/init.scope\n", Some("/kubepods/pod1/c/init.scope")),
+            ("1:cpu:/x\n0::/kubepods/pod1/c/a/b\n", Some("/kubepods/pod1/c/a/b")),
+            ("0::/kubepods/pod1/c\n", None),
+            ("0::/kubepods/pod1/cc/a\n", None),
+            ("0::/elsewhere\n", None),
+            ("1:cpu:/kubepods/pod1/c/a\n", None),
+        ];
+        for (text, wanted) in table {
+            assert_eq!(group_below(text, "/kubepods/pod1/c"), wanted, "{text}");
+        }
     }
 
     #[test]

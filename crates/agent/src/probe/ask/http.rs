@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
-use pleg::GoDuration;
 
 use super::{Answer, AskError};
 use crate::reach::PodHttp;
@@ -16,11 +15,7 @@ pub(super) async fn ask(
     ips: &[IpAddr],
     timeout: Duration,
 ) -> Result<Answer, AskError> {
-    let asked = http.get("probe", action, container, ips);
-    let Ok(answer) = tokio::time::timeout(timeout, asked).await else {
-        return Ok(Answer::Bad(format!("no answer to httpGet within {}", GoDuration(timeout))));
-    };
-    match answer {
+    match http.get_within(timeout, "probe", action, container, ips).await {
         Ok(answer) => Ok(match answer.code {
             200..=299 => Answer::Good,
             300..=399 => Answer::Odd(format!("Probe terminated redirects, Response body: {}", answer.body)),

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, TCPSocketAction};
-use pleg::GoDuration;
 
 use super::{Answer, AskError};
 use crate::reach::{Address, dial};
@@ -19,6 +18,6 @@ pub(super) async fn ask(
     Ok(match tokio::time::timeout(timeout, dial(&address)).await {
         Ok(Ok(_)) => Answer::Good,
         Ok(Err(error)) => Answer::Bad(error.to_string()),
-        Err(_) => Answer::Bad(format!("dial tcp {address}: no connection within {}", GoDuration(timeout))),
+        Err(_) => Answer::Bad(format!("dial tcp {address}: i/o timeout")),
     })
 }

@@ -46,7 +46,7 @@ async fn headers_of_the_manifest_come_first() {
     }
     assert!(!asked.contains("Accept"), "an empty Accept is none: {asked}");
     let refused = ask(&with_headers(server.action("/", "HTTP"), &[("X", "a\nb")])).await.unwrap_err();
-    assert!(refused.starts_with("the header \"X\" cannot be sent"), "{refused}");
+    assert!(refused.ends_with(": net/http: invalid header field value for \"X\""), "{refused}");
 }
 
 #[tokio::test]
@@ -113,9 +113,10 @@ async fn who_does_not_answer_is_named() {
     let server = TestServer::start(|_| "HTTP".to_owned()).await;
     let (port, action) = (server.port, server.action("/x", "HTTP"));
     let cut = ask(&action).await.unwrap_err();
-    assert!(cut.starts_with(&format!("Get \"http://127.0.0.1:{port}/x\": ")), "{cut}");
+    assert_eq!(cut, format!("Get \"http://127.0.0.1:{port}/x\": EOF"));
     server.stop().await;
     let refused = ask(&action).await.unwrap_err();
-    let wanted = format!("Get \"http://127.0.0.1:{port}/x\": dial tcp 127.0.0.1:{port}: Connection refused");
-    assert!(refused.starts_with(&wanted), "{refused}");
+    let wanted =
+        format!("Get \"http://127.0.0.1:{port}/x\": dial tcp 127.0.0.1:{port}: connect: connection refused");
+    assert_eq!(refused, wanted);
 }

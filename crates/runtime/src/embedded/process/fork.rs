@@ -33,8 +33,8 @@ pub(crate) fn fork(group: Option<BorrowedFd<'_>>) -> nix::Result<Born> {
         match Errno::result(pid) {
             Ok(0) => return Ok(Born::Child { in_group: true }),
             Ok(pid) => return i32::try_from(pid).map(Born::Parent).map_err(|_| Errno::ERANGE),
-            // Kernels before 5.7, and filters that cannot look into the arguments.
-            Err(Errno::ENOSYS | Errno::EINVAL | Errno::E2BIG | Errno::EPERM) => {}
+            // Kernels before 5.7, filters that cannot look into the arguments, and groups that have groups of their own.
+            Err(Errno::ENOSYS | Errno::EINVAL | Errno::E2BIG | Errno::EPERM | Errno::EBUSY) => {}
             Err(errno) => return Err(errno),
         }
     }

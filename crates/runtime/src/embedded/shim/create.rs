@@ -3,6 +3,7 @@
 //! The container is made a sibling of the helper, so it is the shim's child from its first moment.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::error::LibcontainerError;
@@ -13,8 +14,10 @@ use super::mount_ns;
 use super::payload::Launch;
 use super::protocol::Progress;
 use super::settings::Settings;
+use super::working_dir;
+use crate::embedded::container::SPEC;
 use crate::embedded::error::{Error, Result};
-use crate::embedded::process;
+use crate::embedded::{process, store};
 
 /// Folder of the container library's own state, in the container's folder.
 pub(crate) const STATE: &str = "state";
@@ -40,6 +43,9 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     let settings = Settings::read()?;
     forget_groups();
     mount_ns::enter(&settings)?;
+    if let Some(spec) = store::read_json(Path::new(SPEC))? {
+        working_dir::make(&spec, &settings.rootfs);
+    }
 
     let diary = Diary::begin()?;
     let library = library(&diary);

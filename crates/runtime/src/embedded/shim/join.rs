@@ -128,7 +128,7 @@ fn become_command(
 ) -> Result<Infallible> {
     if !in_group {
         host.cgroups
-            .join(&host.settings.cgroup)
+            .join(&host.settings.cgroup, host.pid)
             .map_err(|error| Error::io("join the control group", error))?;
     }
     share_oom_score(host.pid)?;

@@ -27,6 +27,7 @@ pub(crate) mod protocol;
 mod reap;
 mod serve;
 pub(crate) mod settings;
+mod working_dir;
 
 use std::process::ExitCode;
 

@@ -42,6 +42,19 @@ pub(crate) async fn volumes_are_mounted(cri: Cri) {
     assert!(!read.join("x").exists());
 }
 
+pub(crate) async fn a_missing_folder_to_work_in_is_made(cri: Cri) {
+    let volume = cri.folder("work");
+    let mut config = cri.container_config("pwd");
+    config.working_dir = "/some/work/that/is/new".to_owned();
+    config.mounts.push(v1::Mount {
+        host_path: volume.to_string_lossy().into_owned(),
+        container_path: "/some/work".to_owned(),
+        ..Default::default()
+    });
+    assert_eq!(cri.output(config).await, ["/some/work/that/is/new"]);
+    assert!(volume.join("that/is/new").is_dir());
+}
+
 pub(crate) async fn a_read_only_root_is_read_only(cri: Cri) {
     let mut config =
         cri.container_config("echo x > /etc/x && echo written; echo x > /x && echo written; echo end");

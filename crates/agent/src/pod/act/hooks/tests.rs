@@ -34,7 +34,7 @@ async fn any_answer_over_http_will_do() {
     let action = server.action("/", "HTTP");
     server.stop().await;
     let refused = run(&runtime, &journal, http(action)).await.unwrap_err();
-    assert!(refused.contains("Connection refused"), "{refused}");
+    assert!(refused.contains("connection refused"), "{refused}");
 }
 
 #[tokio::test]
