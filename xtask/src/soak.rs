@@ -63,7 +63,17 @@ pub(crate) fn run(soak: &Soak) -> anyhow::Result<()> {
 impl PlegArgs {
     fn run(&self) -> anyhow::Result<()> {
         let mut cargo = cargo();
-        cargo.args(["test", "--release", "--package", "pleg", "--features", "cri", "--test", "soak", "--"]);
+        cargo.args([
+            "test",
+            "--release",
+            "--package",
+            "pleg",
+            "--features",
+            "cri,record",
+            "--test",
+            "soak",
+            "--",
+        ]);
         // One after the other: each of them uses all processors that it may.
         cargo.args(["--nocapture", "--test-threads", "1"]);
         cargo.env("RUBELET_SOAK_HISTORIES", self.histories.to_string());

@@ -8,6 +8,7 @@ mod ends;
 mod heard;
 mod history;
 mod node;
+mod recorded;
 mod run;
 mod unannounced;
 
@@ -56,6 +57,11 @@ async fn pass(time: Duration) {
 #[test]
 fn whatever_becomes_of_its_events_the_end_is_what_lists_alone_find() {
     play(|seed| on_paused_time(run::both_ways(history::History::new(seed))));
+}
+
+#[test]
+fn a_recording_is_played_to_what_was_heard() {
+    play(|seed| on_paused_time(recorded::and_played_again(history::History::new(seed))));
 }
 
 #[test]
