@@ -69,10 +69,11 @@ impl Quantity {
         self.in_parts_of(NANOS_PER_UNIT / 1000)
     }
 
-    /// Whether it needs more than thousandths to be written down.
+    /// Rounded up to whole thousandths: nothing finer is counted in lists of resources.
     #[must_use]
-    pub fn is_finer_than_millis(self) -> bool {
-        self.nanos % (NANOS_PER_UNIT / 1000) != 0
+    pub fn to_millis(self) -> Self {
+        const MILLI: i128 = NANOS_PER_UNIT / 1000;
+        Self { nanos: divide_away_from_zero(self.nanos, MILLI) * MILLI }
     }
 
     /// Whether it is a whole number.
@@ -281,8 +282,9 @@ mod tests {
     fn millis_round_up() {
         assert_eq!(parse("0.0001").millis(), 1);
         assert_eq!(parse("1.5").millis(), 1500);
-        assert!(parse("0.1m").is_finer_than_millis());
-        assert!(!parse("1m").is_finer_than_millis());
+        assert_eq!(parse("0.1m").to_millis(), parse("1m"));
+        assert_eq!(parse("-1.5m").to_millis(), parse("-2m"));
+        assert_eq!(parse("10Ei").to_millis(), parse("10Ei"));
     }
 
     proptest! {

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, DownwardAPIVolumeFile, EmptyDirVolumeSource, HTTPGetAction, LifecycleHandler,
-    ObjectFieldSelector, Pod, PodSecurityContext, Probe, ResourceRequirements, Volume,
+    ObjectFieldSelector, Pod, PodSecurityContext, Probe, ResourceFieldSelector, ResourceRequirements, Volume,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
 use crate::pod::{notation, requests_of_containers};
+use crate::resource::{Notation, Quantity, canonical};
 use crate::volumes::DEFAULT_FILE_MODE;
 
 /// Fills in everything that is not said.
@@ -27,6 +29,8 @@ pub(super) fn pod(pod: &mut Pod) {
     for volume in spec.volumes.iter_mut().flatten() {
         self::volume(volume);
     }
+    spec.resources.iter_mut().for_each(resources);
+    spec.overhead.iter_mut().for_each(amounts);
     pod_resources(pod);
 }
 
@@ -43,9 +47,9 @@ fn container(container: &mut Container, host_network: bool) {
         self::port(port, host_network);
     }
     for variable in container.env.iter_mut().flatten() {
-        if let Some(field) = variable.value_from.as_mut().and_then(|from| from.field_ref.as_mut()) {
-            self::field(field);
-        }
+        let Some(from) = &mut variable.value_from else { continue };
+        from.field_ref.iter_mut().for_each(field);
+        from.resource_field_ref.iter_mut().for_each(resource_field);
     }
     for probe in [&mut container.liveness_probe, &mut container.readiness_probe, &mut container.startup_probe]
     {
@@ -57,6 +61,7 @@ fn container(container: &mut Container, host_network: bool) {
         }
     }
     if let Some(resources) = &mut container.resources {
+        self::resources(resources);
         requests_from_limits(resources);
     }
 }
@@ -96,6 +101,9 @@ fn volume(volume: &mut Volume) {
     if crate::volumes::given_kinds(volume).next().is_none() {
         volume.empty_dir = Some(EmptyDirVolumeSource::default());
     }
+    if let Some(limit) = volume.empty_dir.as_mut().and_then(|source| source.size_limit.as_mut()) {
+        *limit = canonical(limit);
+    }
     if let Some(source) = &mut volume.host_path {
         source.type_.get_or_insert_with(String::new);
     }
@@ -118,7 +126,29 @@ fn volume(volume: &mut Volume) {
 }
 
 fn downward(items: Option<&mut Vec<DownwardAPIVolumeFile>>) {
-    items.into_iter().flatten().filter_map(|item| item.field_ref.as_mut()).for_each(field);
+    for item in items.into_iter().flatten() {
+        item.field_ref.iter_mut().for_each(field);
+        item.resource_field_ref.iter_mut().for_each(resource_field);
+    }
+}
+
+fn resource_field(field: &mut ResourceFieldSelector) {
+    field.divisor.iter_mut().for_each(|divisor| *divisor = canonical(divisor));
+}
+
+/// Amounts are written as the API writes them, whatever the manifest did: `0.5` is `500m`.
+fn resources(resources: &mut ResourceRequirements) {
+    resources.requests.iter_mut().chain(&mut resources.limits).for_each(amounts);
+}
+
+/// In lists of resources nothing is finer than a thousandth.
+fn amounts(list: &mut BTreeMap<String, WireQuantity>) {
+    for wire in list.values_mut() {
+        *wire = match Quantity::of(wire) {
+            Ok(amount) if amount.to_millis() != amount => Notation::of(&wire.0).write(amount.to_millis()),
+            _ => canonical(wire),
+        };
+    }
 }
 
 /// Who may use so much has asked for so much, unless it asks for something else.

@@ -26,6 +26,8 @@ pub(super) fn adopt(pod: &mut Pod, origin: &Origin) {
     let uid = given.unwrap_or_else(|| uid(pod, origin));
 
     let meta = &mut pod.metadata;
+    // Who writes a manifest wants a pod: that another of its name was being deleted when it was copied is no wish.
+    (meta.deletion_timestamp, meta.deletion_grace_period_seconds) = (None, None);
     meta.name = meta.name.take().map(|name| format!("{name}-{}", origin.node_name.to_lowercase()));
     if meta.namespace.as_ref().is_none_or(String::is_empty) {
         meta.namespace = Some("default".to_owned());
@@ -69,6 +71,7 @@ fn uid(pod: &Pod, origin: &Origin) -> String {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use proptest::prelude::*;
 
     use super::*;
@@ -108,6 +111,15 @@ mod tests {
             adopted(named("web"), &origin(SourceKind::Http)).spec.and_then(|spec| spec.tolerations),
             None
         );
+    }
+
+    #[test]
+    fn a_pod_that_was_copied_while_it_was_deleted_is_wanted() {
+        let mut pod = named("web");
+        pod.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        pod.metadata.deletion_grace_period_seconds = Some(0);
+        let meta = adopted(pod, &origin(SourceKind::File)).metadata;
+        assert_eq!((meta.deletion_timestamp, meta.deletion_grace_period_seconds), (None, None));
     }
 
     #[test]

@@ -157,3 +157,24 @@ fn volumes() {
         ])
     );
 }
+
+#[test]
+fn amounts_are_written_as_the_api_does() {
+    let spec = defaulted(
+        "{overhead: {cpu: '0.25'}, resources: {limits: {memory: 1024Mi}}, containers: [{name: c, image: 'x:1', resources: {limits: {cpu: '0.5', memory: 65536Ki}, requests: {cpu: 0.1m}}, env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: '0.001'}}}]}], volumes: [{name: v, emptyDir: {sizeLimit: 2048Ki}}, {name: d, downwardAPI: {items: [{path: p, resourceFieldRef: {containerName: c, resource: limits.memory, divisor: 1024Ki}}]}}, {name: w, emptyDir: {sizeLimit: nonsense}}]}",
+    );
+    for (path, wanted) in [
+        ("/overhead/cpu", "250m"),
+        ("/resources/limits/memory", "1Gi"),
+        ("/containers/0/resources/limits/cpu", "500m"),
+        ("/containers/0/resources/limits/memory", "64Mi"),
+        ("/containers/0/resources/requests/cpu", "1m"),
+        ("/containers/0/resources/requests/memory", "64Mi"),
+        ("/containers/0/env/0/valueFrom/resourceFieldRef/divisor", "1m"),
+        ("/volumes/0/emptyDir/sizeLimit", "2Mi"),
+        ("/volumes/1/downwardAPI/items/0/resourceFieldRef/divisor", "1Mi"),
+        ("/volumes/2/emptyDir/sizeLimit", "nonsense"),
+    ] {
+        assert_eq!(spec.pointer(path), Some(&wanted.into()), "{path}");
+    }
+}

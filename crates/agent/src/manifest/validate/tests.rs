@@ -280,8 +280,8 @@ fn resources() {
             (
                 "resources: {limits: {hugepages-2Mi: 4Mi, x.y/z: 1.5}, requests: {hugepages-2Mi: 2Mi, a.b/c: 1}}",
                 &[
-                    "resources.limits[x.y/z]: Invalid value: \"1.5\": must be an integer",
-                    "resources.requests[x.y/z]: Invalid value: \"1.5\": must be an integer",
+                    "resources.limits[x.y/z]: Invalid value: \"1500m\": must be an integer",
+                    "resources.requests[x.y/z]: Invalid value: \"1500m\": must be an integer",
                     "resources.requests[a.b/c]: Required value: Limit must be set for non overcommitable resources",
                     "resources.requests[hugepages-2Mi]: Invalid value: \"2Mi\": must be equal to hugepages-2Mi limit of 4Mi",
                 ],
