@@ -90,6 +90,7 @@ mod tests {
         let table = [
             (Some(30), None, None, None, 30),
             (Some(30), Some(5), None, None, 5),
+            (Some(30), Some(60), None, None, 60),
             (Some(30), Some(5), Some(2), None, 2),
             (Some(30), Some(0), None, None, 1),
             (Some(30), None, Some(0), None, 1),

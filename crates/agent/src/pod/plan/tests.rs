@@ -297,6 +297,36 @@ fn sidecars() {
 }
 
 #[test]
+fn sidecars_among_init_containers() {
+    let done: Containers<'_> = &[("i0", Running), ("i1", Exited(0)), ("i2", Running)];
+    let ended: Vec<(&str, Is)> = done.iter().copied().chain(MAIN.map(|name| (name, Exited(0)))).collect();
+    let sidecars_ended: Vec<(&str, Is)> =
+        INIT.into_iter().chain(MAIN).map(|name| (name, Exited(0))).collect();
+    let table: [(&str, &str, Containers<'_>, &str); 11] = [
+        ("none yet", "Always", &[], "start i0"),
+        ("the sidecar runs", "Never", &[("i0", Running)], "start i1"),
+        ("the sidecar ended before the next began", "Never", &[("i0", Exited(1))], "start i0"),
+        ("the second runs", "Always", &[("i0", Running), ("i1", Running)], "nothing"),
+        ("the sidecar ended beside it", "Never", &[("i0", Exited(1)), ("i1", Running)], "start i0"),
+        ("the sidecar was forgotten", "Always", &[("i1", Running)], "start i0"),
+        ("the second is done", "Always", &[("i0", Running), ("i1", Exited(0))], "start i2"),
+        ("the second failed", "Always", &[("i0", Running), ("i1", Exited(1))], "start i1"),
+        ("the second failed", "Never", &[("i0", Running), ("i1", Exited(1))], "end"),
+        ("all are done", "Never", &ended, "end"),
+        // Its phase says before that it is over; otherwise these may be of an older sandbox.
+        ("all are done, sidecars too", "Never", &sidecars_ended, "start i0 i2"),
+    ];
+    for (what, policy, containers, wanted) in table {
+        let pod = pod(policy, &["i0*", "i1", "i2*"], &MAIN);
+        let got = planned(&pod, &testkit::status(Ready, containers), &Verdicts::default());
+        assert_eq!(got, wanted, "{what}, {policy}");
+    }
+    let pod = pod("Always", &["i0*", "i1", "i2*"], &MAIN);
+    let got = planned(&pod, &testkit::status(Ready, done), &Verdicts::default());
+    assert_eq!(got, "start c0 c1 c2", "initialised");
+}
+
+#[test]
 fn probes_of_sidecars() {
     use Verdict::{Failure, Success};
     let two = [("i0", Running), ("i1", Running)];
@@ -304,7 +334,8 @@ fn probes_of_sidecars() {
     let startup = |verdict| OfContainer { startup: verdict, ..OfContainer::default() };
     let liveness = |verdict| OfContainer { liveness: verdict, startup: Some(Success), readiness: None };
     // whose probe, its verdict, what runs → plan
-    let table: [(&str, usize, OfContainer, Containers<'_>, &str); 7] = [
+    let all: Vec<(&str, Is)> = three.into_iter().chain(MAIN.map(|name| (name, Running))).collect();
+    let table: [(&str, usize, OfContainer, Containers<'_>, &str); 10] = [
         ("started", 1, startup(Some(Success)), &two, "start i2"),
         ("not yet told", 1, startup(None), &two, "nothing"),
         ("alive", 1, liveness(Some(Success)), &two, "start i2"),
@@ -312,6 +343,9 @@ fn probes_of_sidecars() {
         ("liveness failed", 2, liveness(Some(Failure)), &three, "kill i2-0; start i2 c0 c1 c2"),
         ("startup failed", 2, startup(Some(Failure)), &three, "kill i2-0; start i2"),
         ("startup failed in the middle", 1, startup(Some(Failure)), &two, "kill i1-0; start i1"),
+        ("liveness of an earlier one failed", 0, liveness(Some(Failure)), &two, "kill i0-0; start i0 i2"),
+        ("liveness failed beside containers", 1, liveness(Some(Failure)), &all, "kill i1-0; start i1"),
+        ("startup failed beside containers", 1, startup(Some(Failure)), &all, "kill i1-0; start i1"),
     ];
     for (what, index, verdict, containers, wanted) in table {
         let mut pod = pod("Always", &SIDECARS, &MAIN);
@@ -328,13 +362,25 @@ fn probes_of_containers() {
     use Verdict::Failure;
     let liveness = OfContainer { liveness: Some(Failure), ..OfContainer::default() };
     let startup = OfContainer { startup: Some(Failure), ..OfContainer::default() };
+    let [alive_again, dead] =
+        ["Container c0 failed liveness probe, will be restarted", "Container c0 failed liveness probe"];
+    let [started_again, unstarted] =
+        ["Container c0 failed startup probe, will be restarted", "Container c0 failed startup probe"];
+    let (again, for_good) = ("kill c0-0; start c0", "kill c0-0");
+    // policy of the pod, of the container, verdict → plan, message
     let table = [
-        ("Always", liveness, "kill c0-0; start c0", "Container c0 failed liveness probe, will be restarted"),
-        ("Never", liveness, "kill c0-0", "Container c0 failed liveness probe"),
-        ("OnFailure", startup, "kill c0-0; start c0", "Container c0 failed startup probe, will be restarted"),
+        ("Always", None, liveness, again, alive_again),
+        ("OnFailure", None, liveness, again, alive_again),
+        ("Never", None, liveness, for_good, dead),
+        ("Never", Some("OnFailure"), liveness, again, alive_again),
+        ("Always", Some("Never"), liveness, for_good, dead),
+        ("OnFailure", None, startup, again, started_again),
+        ("Never", None, startup, for_good, unstarted),
+        ("Never", Some("Always"), startup, again, started_again),
     ];
-    for (policy, verdict, wanted, message) in table {
+    for (policy, own_policy, verdict, wanted, message) in table {
         let mut pod = pod(policy, &[], &["c0", "c1"]);
+        pod.spec.as_mut().unwrap().containers[0].restart_policy = own_policy.map(str::to_owned);
         let status = testkit::status(Ready, &[("c0", Running), ("c1", Running)]);
         let verdicts = Verdicts::default().with("c0-0", verdict);
         let unprobed = planned(&pod, &status, &verdicts);
@@ -348,7 +394,7 @@ fn probes_of_containers() {
             grants: &Grants::default(),
             amounts: &PodAmounts::default(),
         });
-        assert_eq!(told(&pod, &made), wanted, "{policy}");
+        assert_eq!(told(&pod, &made), wanted, "{policy} {own_policy:?}");
         let Plan::Adjust { kills, .. } = made else { panic!("{made:?}") };
         assert_eq!(kills[0].message, message);
     }
