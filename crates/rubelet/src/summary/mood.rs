@@ -12,14 +12,14 @@ impl Mood {
     /// By the word in the column `STATUS`.
     pub(crate) fn of(status: &str) -> Self {
         match status {
-            "Running" | "Succeeded" | "Completed" => Self::Well,
+            // One that was stopped is as it was asked to be.
+            "Running" | "Succeeded" | "Completed" | "Stopped" => Self::Well,
             "Pending"
             | "ContainerCreating"
             | "PodInitializing"
             | "RestartingAllContainers"
             | "NotReady"
-            | "Terminating"
-            | "Stopped" => Self::Busy,
+            | "Terminating" => Self::Busy,
             _ if is_counting(status) => Self::Busy,
             _ => Self::Bad,
         }

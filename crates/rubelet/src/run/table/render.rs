@@ -24,6 +24,8 @@ pub(super) struct Size {
 const WIDE: u16 = 72;
 /// From this width on there is room for restarts.
 const MEDIUM: u16 = 64;
+/// Between columns.
+const SPACING: u16 = 2;
 /// How many problems and events are shown at most.
 const MOST_PROBLEMS: usize = 3;
 const MOST_EVENTS: usize = 6;
@@ -108,18 +110,19 @@ fn pods(view: &View, lines: usize, buffer: &mut Buffer) -> u16 {
         head.push("");
     }
     let columns = head.len();
+    let detail = width.saturating_sub(name + 5 + status + 8 + 4 * SPACING);
     let rows = shown.iter().map(|pod| {
         let cells = [
-            Cell::from(pod.name.clone()),
+            Cell::from(fitting(&pod.name, name)),
             Cell::from(format!("{}/{}", pod.ready, pod.containers)),
-            Cell::from(Span::styled(pod.status.clone(), style_of(Mood::of(&pod.status)))),
+            Cell::from(Span::styled(fitting(&pod.status, status), style_of(Mood::of(&pod.status)))),
             Cell::from(if pod.restarts == 0 { String::new() } else { pod.restarts.to_string() }),
-            Cell::from(Span::styled(pod.detail.clone().unwrap_or_default(), FAINT)),
+            Cell::from(Span::styled(fitting(pod.detail.as_deref().unwrap_or_default(), detail), FAINT)),
         ];
         Row::new(cells.into_iter().take(columns).collect::<Vec<_>>())
     });
     let height = (shown.len() + 1) as u16;
-    let table = Table::new(rows, widths).header(Row::new(head).style(HEAD)).column_spacing(2);
+    let table = Table::new(rows, widths).header(Row::new(head).style(HEAD)).column_spacing(SPACING);
     table.render(Rect::new(0, 0, width, height), buffer);
     let more = view.pods.len() - shown.len();
     if more == 0 {
@@ -191,6 +194,19 @@ fn style_of(mood: Mood) -> Style {
         Mood::Busy => Color::Yellow,
         Mood::Bad => Color::Red,
     })
+}
+
+/// A text in so many columns; what does not fit ends with an ellipsis.
+fn fitting(text: &str, width: u16) -> String {
+    let width = usize::from(width);
+    if Span::raw(text).width() <= width {
+        return text.to_owned();
+    }
+    let mut cut = text.to_owned();
+    while !cut.is_empty() && Span::raw(&*cut).width() + 1 > width {
+        cut.pop();
+    }
+    cut + "…"
 }
 
 /// A line at a height; what does not fit ends with an ellipsis.
