@@ -42,9 +42,9 @@ pub(super) struct Args {
     /// The instance before the last restart
     #[arg(long, short, conflicts_with = "follow")]
     previous: bool,
-    /// Only so many lines from the end
-    #[arg(long, value_name = "LINES")]
-    tail: Option<usize>,
+    /// Only so many lines from the end; -1 for all
+    #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
+    tail: Option<i64>,
     /// Only what is younger: `90s`, `5m`, `2h`
     #[arg(long, value_name = "AGE")]
     since: Option<SignedDuration>,
@@ -167,10 +167,11 @@ async fn logs(args: &Args) -> Result<(), LogsError> {
     let since = args.since.and_then(|age| now().checked_sub(age).ok());
     let style = Style { since, timestamps: args.timestamps, ..Style::default() };
     let shown = Shown { printer: Printer::new(style), agent, uid, container: name };
+    let tail = args.tail.and_then(|lines| usize::try_from(lines).ok());
     if args.follow {
-        shown.follow(&folder, number, args.tail).await
+        shown.follow(&folder, number, tail).await
     } else {
-        shown.once(&folder.join(format!("{number}.log")), args.tail)
+        shown.once(&folder.join(format!("{number}.log")), tail)
     }
 }
 
