@@ -6,7 +6,7 @@ use pleg::{Clock, Now, Report, StreamReport};
 use rubelet_cri::Operation;
 
 use super::agent::AgentFacts;
-use super::readers::StoppedReader;
+use super::readers::StalledReader;
 use crate::runtime_kind::RuntimeKind;
 
 /// Everything that a diagnosis is made of.
@@ -25,7 +25,7 @@ pub(crate) struct Facts {
     pub(crate) report: Option<Report>,
     /// What its events are like; nothing if they were not followed.
     pub(crate) stream: Option<StreamReport>,
-    pub(crate) stopped_readers: Vec<StoppedReader>,
+    pub(crate) stalled_readers: Vec<StalledReader>,
     /// By how much more than it should the time of day has moved while we looked, in seconds.
     pub(crate) clock_jump: f64,
     /// For how long it was looked at, by us or by the agent.
@@ -49,7 +49,7 @@ impl Default for Facts {
             lists: None,
             report: None,
             stream: None,
-            stopped_readers: Vec::new(),
+            stalled_readers: Vec::new(),
             clock_jump: 0.0,
             looked_for: Duration::ZERO,
             agent: None,

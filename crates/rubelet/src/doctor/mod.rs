@@ -63,6 +63,7 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
     let stream = follow_events.then(|| report.stream.clone());
     let jump = clocks.jump();
     pleg.stop().await;
+    let stalled_readers = readers::stalled(found.client.endpoint().path()).await;
     Facts {
         runtime: found.runtime.to_string(),
         endpoint: found.client.endpoint().to_string(),
@@ -71,7 +72,7 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
         lists: Some(lists),
         report: Some(report),
         stream,
-        stopped_readers: readers::stopped(found.client.endpoint().path()),
+        stalled_readers,
         clock_jump: jump,
         looked_for: time,
         ..Facts::default()
@@ -107,7 +108,7 @@ pub(crate) async fn examine_agent(
                 facts.runtime = runtime.to_string();
             }
             (facts.conditions, facts.lists) = (conditions, Some(lists));
-            facts.stopped_readers = readers::stopped(client.endpoint().path());
+            facts.stalled_readers = readers::stalled(client.endpoint().path()).await;
         }
         Err(error) => {
             let (operation, error) = (Operation::Status, error.to_string());

@@ -1,4 +1,5 @@
-//! Processes that hold a connection to the runtime and stand still.
+//! Processes that hold a connection to the runtime and stand still: they are stopped, or wait until somebody takes what they
+//! write. Our own commands read on while they wait.
 //!
 //! Which process is at the other end of a unix socket, only the kernel's socket diagnosis tells: of every socket its
 //! name, if it has one, and the number of its peer. Those whose name is the runtime's are its own ends of connections;
@@ -8,34 +9,74 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
 use crate::process;
 
-/// A process that was stopped (by Ctrl-Z, SIGSTOP or a debugger) while it is connected to the runtime.
+/// A process that stands still while it is connected to the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StoppedReader {
+pub(crate) struct StalledReader {
     pub(crate) pid: u32,
     pub(crate) command: String,
+    pub(crate) why: Standstill,
 }
 
+/// Why a process does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standstill {
+    /// By Ctrl-Z, SIGSTOP or a debugger.
+    Stopped,
+    /// Nobody takes what it writes into a pipe, or to a terminal.
+    WaitsToWrite,
+}
+
+/// For so long at least nobody takes what is written, or it is no standstill.
+const A_MOMENT: Duration = Duration::from_secs(1);
+
 /// Those of this machine that we may see.
-pub(super) fn stopped(runtime: &Path) -> Vec<StoppedReader> {
+pub(super) async fn stalled(runtime: &Path) -> Vec<StalledReader> {
+    let found = standing_still(runtime);
+    if found.iter().all(|reader| reader.why == Standstill::Stopped) {
+        return found;
+    }
+    tokio::time::sleep(A_MOMENT).await;
+    let still = standing_still(runtime);
+    found.into_iter().filter(|reader| still.contains(reader)).collect()
+}
+
+fn standing_still(runtime: &Path) -> Vec<StalledReader> {
     let Ok(peers) = peers_of(runtime) else { return Vec::new() };
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let stopped = |pid: u32| {
-        let folder = Path::new("/proc").join(pid.to_string());
-        if !process::is_stopped(pid) || !has_one_of(&folder, &peers) {
+    let standing_still = |pid: u32| {
+        let folder = process::folder(pid);
+        let why = if process::is_stopped(pid) {
+            Standstill::Stopped
+        } else if process::waits_to_write(pid) && !is_ours(&folder) {
+            Standstill::WaitsToWrite
+        } else {
+            return None;
+        };
+        if !has_one_of(&folder, &peers) {
             return None;
         }
         let command = std::fs::read(folder.join("cmdline")).ok()?;
         let command = String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned();
-        Some(StoppedReader { pid, command })
+        Some(StalledReader { pid, command, why })
     };
-    pids.filter_map(stopped).collect()
+    pids.filter_map(standing_still).collect()
+}
+
+/// Whether a process is a command of ours, by its name or because it is this very program.
+fn is_ours(process: &Path) -> bool {
+    let program = process.join("exe");
+    let file = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    program.read_link().is_ok_and(|path| path.file_name() == Some(OsStr::new("rubelet")))
+        || file(&program).is_some_and(|program| Some(program) == file(Path::new("/proc/self/exe")))
 }
 
 /// Whether a process has one of these sockets open.
@@ -152,44 +193,67 @@ fn short(bytes: &[u8], at: usize) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
+    use std::os::fd::OwnedFd;
     use std::os::unix::net::{UnixListener, UnixStream};
-    use std::process::{Command, Stdio};
+    use std::process::Command;
 
     use super::*;
 
-    /// A process that holds the other end of a connection is found once it is stopped.
-    #[test]
-    fn a_stopped_process_is_found_by_its_connection() {
+    /// A process that has the other end of a connection is found once it is stopped.
+    #[tokio::test]
+    async fn a_stopped_process_is_found_by_its_connection() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
-        let listener = UnixListener::bind(&path).expect("bound");
-        let ours = UnixStream::connect(&path).expect("connected");
-        let _theirs = listener.accept().expect("accepted");
+        let (ours, _theirs) = connected(&path);
         let inode = std::fs::metadata(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&ours)))
             .expect("open")
             .ino();
         assert!(peers_of(&path).expect("told").contains(&u32::try_from(inode).expect("small")));
 
-        let mut child = Command::new("sleep")
-            .arg("600")
-            .stdin(Stdio::from(std::os::fd::OwnedFd::from(ours)))
-            .spawn()
-            .expect("it runs");
-        assert_eq!(stopped(&path), [], "it is not stopped");
+        let mut child = Command::new("sleep").arg("600").stdin(OwnedFd::from(ours)).spawn().expect("it runs");
+        assert_eq!(stalled(&path).await, [], "it is not stopped");
         Command::new("kill").args(["-STOP", &child.id().to_string()]).status().expect("kill runs");
         while !process::is_stopped(child.id()) {
             std::thread::yield_now();
         }
-        let found = stopped(&path);
+        let found = stalled(&path).await;
         let by_another_way = folder.path().join("way");
         std::os::unix::fs::symlink(folder.path(), &by_another_way).expect("linked");
-        let found_by_another_way = stopped(&by_another_way.join("s"));
+        let found_by_another_way = stalled(&by_another_way.join("s")).await;
         child.kill().expect("killed");
         child.wait().expect("ended");
-        assert_eq!(found, [StoppedReader { pid: child.id(), command: "sleep 600".to_owned() }]);
+        let (command, why) = ("sleep 600".to_owned(), Standstill::Stopped);
+        assert_eq!(found, [StalledReader { pid: child.id(), command, why }]);
         assert_eq!(found_by_another_way, found, "as /var/run leads to /run");
-        assert_eq!(stopped(&folder.path().join("other")), []);
+        assert_eq!(stalled(&folder.path().join("other")).await, []);
+    }
+
+    /// And once nobody takes what it writes, for as long as that is so.
+    #[tokio::test]
+    async fn a_process_that_nobody_reads_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let (ours, _theirs) = connected(&path);
+        let (unread, output) = std::io::pipe().expect("a pipe");
+        let mut child =
+            Command::new("yes").stdin(OwnedFd::from(ours)).stdout(output).spawn().expect("it runs");
+        let waiting = async {
+            while !process::waits_to_write(child.id()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("its pipe fills up");
+        let found = stalled(&path).await;
+        drop(unread);
+        child.wait().expect("ended");
+        let (command, why) = ("yes".to_owned(), Standstill::WaitsToWrite);
+        assert_eq!(found, [StalledReader { pid: child.id(), command, why }]);
+    }
+
+    fn connected(path: &Path) -> (UnixStream, UnixStream) {
+        let listener = UnixListener::bind(path).expect("bound");
+        let ours = UnixStream::connect(path).expect("connected");
+        (ours, listener.accept().expect("accepted").0)
     }
 
     #[test]

@@ -6,6 +6,7 @@ use pleg::{GoDuration, StreamError, StreamReport};
 
 use super::facts::Facts;
 use super::finding::{Finding, Severity};
+use super::readers::Standstill;
 
 /// How often all pods are listed when nothing else tells of changes.
 const OFTEN: Duration = Duration::from_secs(1);
@@ -14,7 +15,7 @@ pub(super) fn judge(facts: &Facts, findings: &mut Vec<Finding>) {
     if facts.kind.hands_each_event_to_one_reader() {
         findings.push(one_reader_only(facts));
     }
-    stopped_readers(facts, findings);
+    stalled_readers(facts, findings);
     let Some(stream) = &facts.stream else { return };
     if !stream.open {
         findings.extend(stream.last_error.as_ref().map(|error| no_stream(facts, error)));
@@ -60,12 +61,21 @@ fn one_reader_only(facts: &Facts) -> Finding {
     }
 }
 
-fn stopped_readers(facts: &Facts, findings: &mut Vec<Finding>) {
+fn stalled_readers(facts: &Facts, findings: &mut Vec<Finding>) {
     let is_danger = facts.kind.waits_for_slow_readers();
-    for reader in &facts.stopped_readers {
+    for reader in &facts.stalled_readers {
+        // Many things wait to write; few of them read events.
+        let is_problem = is_danger && reader.why == Standstill::Stopped;
+        let (state, advice) = match reader.why {
+            Standstill::Stopped => ("is stopped", "let it go on (kill -CONT) or end it (kill)"),
+            Standstill::WaitsToWrite => (
+                "waits to write into a pipe or to a terminal that takes nothing",
+                "have its output read, or end it (kill)",
+            ),
+        };
         findings.push(Finding {
             name: "stalledReader",
-            severity: if is_danger { Severity::Problem } else { Severity::Warning },
+            severity: if is_problem { Severity::Problem } else { Severity::Warning },
             what: if is_danger {
                 "a process that is connected to the runtime stands still: if it reads events, then no pod on this node can be \
                  created or removed once its buffers are full"
@@ -73,8 +83,8 @@ fn stopped_readers(facts: &Facts, findings: &mut Vec<Finding>) {
                 "a process that is connected to the runtime stands still"
             }
             .to_owned(),
-            evidence: format!("process {} ({}) is stopped, and holds a connection to {}", reader.pid, reader.command, facts.endpoint),
-            advice: "let it go on (kill -CONT) or end it (kill)",
+            evidence: format!("process {} ({}) {state}, and holds a connection to {}", reader.pid, reader.command, facts.endpoint),
+            advice,
         });
     }
 }

@@ -10,7 +10,7 @@ use rubelet_model::PodRef;
 
 use super::super::Verdict;
 use super::super::facts::{Condition, Lists, Unanswered};
-use super::super::readers::StoppedReader;
+use super::super::readers::{StalledReader, Standstill};
 use super::super::render::text;
 use super::*;
 use crate::runtime_kind::RuntimeKind;
@@ -296,7 +296,16 @@ fn events_that_get_lost() {
 #[test]
 fn a_reader_that_stands_still() {
     insta::assert_snapshot!(words(|facts| {
-        facts.stopped_readers = vec![StoppedReader { pid: 4711, command: "crictl events".to_owned() }];
+        let (command, why) = ("crictl events".to_owned(), Standstill::Stopped);
+        facts.stalled_readers = vec![StalledReader { pid: 4711, command, why }];
+    }));
+}
+
+#[test]
+fn a_reader_that_nobody_reads() {
+    insta::assert_snapshot!(words(|facts| {
+        let (command, why) = ("crictl events".to_owned(), Standstill::WaitsToWrite);
+        facts.stalled_readers = vec![StalledReader { pid: 4711, command, why }];
     }));
 }
 
