@@ -16,7 +16,7 @@ pub use crate::image::PullRate;
 #[must_use]
 pub fn pleg_config() -> pleg::Config {
     let mut config = pleg::Config::default();
-    config.start_patience = Duration::from_secs(5);
+    config.start_patience = Duration::from_secs(30);
     config
 }
 

@@ -27,6 +27,7 @@ use super::spec;
 use crate::board::Board;
 use crate::manifest::Objects;
 use crate::metrics::Operation;
+use crate::off_thread::off_thread;
 use crate::probe::{PodProbes, Verdicts};
 use crate::runtime::{ImageStore, Runtime};
 use crate::source::SourceId;
@@ -70,8 +71,8 @@ pub(crate) struct Actor<R> {
     resize_pending: Option<ResizePending>,
     /// What was told of the change of resources that is under way, if it was told by this agent.
     resizing: Option<String>,
-    /// Whether the pod counts in the weight of its class.
-    is_counted: bool,
+    /// Whether what another agent may have left undone of a pod that runs already was done, if it did.
+    is_taken_over: bool,
     /// Whether the files of volumes may be out of date. They may have changed while no agent was there, and anything may
     /// have happened to them since the last look.
     refresh_volumes: bool,
@@ -138,7 +139,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             hold_until: None,
             resize_pending: None,
             resizing: None,
-            is_counted: false,
+            is_taken_over: false,
             refresh_volumes: true,
             is_released: false,
             after_loss,
@@ -235,8 +236,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let plan = plan(inputs);
         let lacks_sandbox = matches!(plan, Plan::Recreate { .. });
         self.lacks_sandbox = lacks_sandbox;
-        if !std::mem::replace(&mut self.is_counted, true) && !lacks_sandbox {
-            self.count_in_class(pod).await;
+        if !std::mem::replace(&mut self.is_taken_over, true) && !lacks_sandbox {
+            self.take_over(pod).await;
         }
         let now = self.tools.clock.stamp();
         if self.is_past_deadline(pod, now) {
@@ -272,10 +273,20 @@ impl<R: Runtime + ImageStore> Actor<R> {
         Next::Idle(Some(outcome.retry_at.map_or(next_look, |retry| retry.min(next_look))))
     }
 
-    /// A pod that was there before this agent has its group already, but its class must weigh it, too.
-    async fn count_in_class(&self, pod: &Arc<Pod>) {
-        let counted = pod.clone();
-        if let Err(error) = self.tools.with_groups(move |groups| groups.count(&counted)).await {
+    /// A pod that was there before this agent has its group already, but its class must weigh it, too. Its folder shows whose
+    /// it is to whoever has no agent to ask, and another agent may have had another data folder.
+    async fn take_over(&self, pod: &Arc<Pod>) {
+        let (tools, found, uid) = (self.tools.clone(), pod.clone(), self.uid.clone());
+        let taken = off_thread(move || {
+            let folder = tools.settings.data.pod(uid.as_str()).and_then(|directory| directory.create());
+            let groups = tools.groups.as_ref().map_or(Ok(()), |groups| groups.count(&found));
+            (folder, groups)
+        });
+        let (folder, groups) = taken.await;
+        if let Err(error) = folder {
+            tracing::warn!(pod = %spec::pod_ref(pod), %error, "a pod that was found has no folder");
+        }
+        if let Err(error) = groups {
             tracing::warn!(pod = %spec::pod_ref(pod), %error, "the weight of a class of pods cannot be set");
         }
     }

@@ -124,6 +124,22 @@ async fn a_new_agent_says_what_the_old_one_said() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_agent_with_another_folder_makes_one_for_the_pods_that_it_finds() {
+    let (first, second) = (folder(), folder());
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), first.path());
+    scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    scene.until_phase("Running").await;
+    runtime.take_calls();
+    let scene = scene.dies_and_comes_back(second.path(), &runtime).await;
+    scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    scene.until_phase("Running").await;
+    until_kept(second.path(), "Running").await;
+    let calls = runtime.take_calls();
+    assert!(!calls.iter().any(|call| call.starts_with("create") || call.starts_with("run")), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deadline_counts_from_the_first_start() {
     let folder = folder();
     let runtime = FakeRuntime::default();
