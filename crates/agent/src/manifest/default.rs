@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
-use crate::pod::{notation, requests_of_containers};
+use crate::pod::{limits_of_containers, notation, requests_of_containers};
 use crate::resource::{Notation, Quantity, canonical};
 use crate::volumes::DEFAULT_FILE_MODE;
 
@@ -31,6 +31,7 @@ pub(super) fn pod(pod: &mut Pod) {
     }
     spec.resources.iter_mut().for_each(resources);
     spec.overhead.iter_mut().for_each(amounts);
+    pod_huge_pages(pod);
     pod_resources(pod);
 }
 
@@ -160,6 +161,26 @@ fn requests_from_limits(resources: &mut ResourceRequirements) {
     let requests = resources.requests.get_or_insert_default();
     for (name, limit) in limits {
         requests.entry(name).or_insert(limit);
+    }
+}
+
+/// A pod that says anything of its resources may use the huge pages that its containers may, unless it says something of them.
+fn pod_huge_pages(pod: &mut Pod) {
+    let of_containers = limits_of_containers(pod).into_iter();
+    let pages = of_containers.filter(|(name, _)| name.starts_with("hugepages-")).map(|(name, amount)| {
+        let text = notation(pod, |resources| resources.limits.as_ref(), &name).write(amount);
+        (name, text)
+    });
+    let pages: Vec<_> = pages.collect();
+    let Some(resources) = pod.spec.as_mut().and_then(|spec| spec.resources.as_mut()) else { return };
+    let says = |list: &Option<BTreeMap<_, _>>| list.as_ref().is_some_and(|list| !list.is_empty());
+    if !says(&resources.limits) && !says(&resources.requests) {
+        return;
+    }
+    for (name, amount) in pages {
+        if !resources.requests.as_ref().is_some_and(|requests| requests.contains_key(&name)) {
+            resources.limits.get_or_insert_default().entry(name).or_insert(amount);
+        }
     }
 }
 

@@ -57,6 +57,11 @@ pub(crate) fn requests_of_containers(pod: &Pod) -> Amounts {
     of_containers(pod, List::Requests)
 }
 
+/// What the containers of a pod may use together, whatever it may use itself.
+pub(crate) fn limits_of_containers(pod: &Pod) -> Amounts {
+    of_containers(pod, List::Limits)
+}
+
 /// What a pod may use at most, with its overhead. A resource that some container has no limit of is only limited for the
 /// others: see [`declares_limit`].
 pub(crate) fn limits(pod: &Pod) -> Amounts {

@@ -178,3 +178,22 @@ fn amounts_are_written_as_the_api_does() {
         assert_eq!(spec.pointer(path), Some(&wanted.into()), "{path}");
     }
 }
+
+#[test]
+fn huge_pages_of_containers_are_those_of_the_pod() {
+    let limits = |resources: &str| {
+        let page = |number: u32| {
+            format!("{{name: c{number}, image: 'x:1', resources: {{limits: {{hugepages-2Mi: 4Mi}}}}}}")
+        };
+        let spec = defaulted(&format!("{{{resources} containers: [{}, {}]}}", page(1), page(2)));
+        let of = |list: &str| spec["resources"][list]["hugepages-2Mi"].as_str().map(str::to_owned);
+        (of("limits"), of("requests"))
+    };
+    let both = |amount: &str| (Some(amount.to_owned()), Some(amount.to_owned()));
+    assert_eq!(limits("resources: {limits: {cpu: 1}},"), both("8Mi"));
+    assert_eq!(limits("resources: {requests: {cpu: 1}},"), both("8Mi"));
+    assert_eq!(limits("resources: {limits: {hugepages-2Mi: 16Mi}},"), both("16Mi"));
+    assert_eq!(limits("resources: {requests: {hugepages-2Mi: 2Mi}},"), (None, Some("2Mi".to_owned())));
+    assert_eq!(limits("resources: {},"), (None, None));
+    assert_eq!(limits(""), (None, None));
+}
