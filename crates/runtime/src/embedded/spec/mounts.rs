@@ -7,6 +7,12 @@ use super::{Input, Namespace};
 use crate::embedded::cgroup::Cgroups;
 use crate::embedded::error::{Error, Result};
 
+/// The container library makes these when everything is mounted, wherever that leads: in a folder of the host, too.
+const FILLED_LAST: [&str; 8] =
+    ["/", "/dev", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/ptmx", "/dev/kcore"];
+/// So are these, in every container.
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/urandom", "/dev/random"];
+
 /// The mounts, and whether one of them spreads back to the host.
 pub(super) struct Mounts {
     pub(super) list: Vec<Value>,
@@ -83,6 +89,11 @@ fn volumes(input: &Input<'_>) -> Result<Vec<Value>> {
     let mut wanted: Vec<(usize, &v1::Mount)> = input.config.mounts.iter().enumerate().collect();
     // Parents before what is mounted inside them.
     wanted.sort_by_key(|(_, mount)| mount.container_path.split('/').filter(|part| !part.is_empty()).count());
+    // The host's `/dev/null` is every container's.
+    let is_there = |mount: &v1::Mount| {
+        mount.host_path == mount.container_path && DEVICES.contains(&mount.host_path.as_str())
+    };
+    wanted.retain(|(_, mount)| !is_there(mount));
     wanted.into_iter().map(|(index, mount)| volume(index, mount, input)).collect()
 }
 
@@ -92,9 +103,9 @@ fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> 
         let problem = format!("{:?} is not an absolute path", wanted.container_path);
         return Err(Error::invalid(field("container_path"), problem));
     }
-    if ["/", "/dev"].contains(&plain(&wanted.container_path).as_str()) {
-        // The container library fills the folder of devices last, whatever is mounted there: also the host's own.
-        let problem = "/ and /dev are the runtime's to fill; mount what lies in them, like /dev/fuse";
+    let place = plain(&wanted.container_path);
+    if FILLED_LAST.contains(&place.as_str()) || DEVICES.contains(&place.as_str()) {
+        let problem = "/, /dev and what every container has in it are the runtime's to fill; mount other things in them, like /dev/fuse";
         return Err(Error::unsupported(field("container_path"), problem));
     }
     if wanted.image.as_ref().is_some_and(|image| !image.image.is_empty()) {

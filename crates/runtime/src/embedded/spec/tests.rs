@@ -123,6 +123,13 @@ fn bind(host: &str, inside: &str) -> v1::Mount {
 }
 
 #[test]
+fn what_every_container_has_need_not_be_mounted() {
+    let spec = Case::new().mount(bind("/dev/null", "/dev/null")).mount(bind("/dev/fuse", "/dev/fuse")).spec();
+    let paths = destinations(&spec);
+    assert!(!paths.contains(&"/dev/null".to_owned()) && paths.contains(&"/dev/fuse".to_owned()), "{paths:?}");
+}
+
+#[test]
 fn a_plain_container() {
     let spec = Case::new().spec();
     assert_eq!(spec["process"]["args"], json!(["/bin/true"]));
@@ -351,9 +358,11 @@ fn what_cannot_be_done_is_refused_by_name() {
         (cdi, "CDI_devices: "),
         (Case::new().mount(bind("relative", "/x")), "mounts[0].host_path: "),
         (Case::new().mount(bind("/x", "relative")), "mounts[0].container_path: "),
-        (Case::new().mount(bind("/dev", "/dev")), "mounts[0].container_path: / and /dev "),
-        (Case::new().mount(bind("/x", "//dev/./y/../")), "mounts[0].container_path: / and /dev "),
-        (Case::new().mount(bind("/x", "/")), "mounts[0].container_path: / and /dev "),
+        (Case::new().mount(bind("/dev", "/dev")), "mounts[0].container_path: /, /dev "),
+        (Case::new().mount(bind("/x", "//dev/./y/../")), "mounts[0].container_path: /, /dev "),
+        (Case::new().mount(bind("/x", "/dev/null")), "mounts[0].container_path: /, /dev "),
+        (Case::new().mount(bind("/dev/ptmx", "/dev/ptmx")), "mounts[0].container_path: /, /dev "),
+        (Case::new().mount(bind("/x", "/")), "mounts[0].container_path: /, /dev "),
         (
             Case::new().mount(v1::Mount { recursive_read_only: true, ..bind("/x", "/y") }),
             "mounts[0].recursive_read_only: ",
