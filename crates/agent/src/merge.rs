@@ -44,6 +44,17 @@ pub struct Delta {
 pub struct Refused {
     /// The pod.
     pub pod: PodRef,
+    /// What another has.
+    pub taken: Taken,
+}
+
+/// What no two pods of a set may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Namespace and name.
+    Name,
+    /// UID.
+    Uid,
 }
 
 /// What a set means.
@@ -70,9 +81,15 @@ impl Merge {
         let (incoming, refused) = without_duplicates(set);
         let mut changes = Changes::default();
         let mut next = BTreeMap::new();
+        let mut removed: Vec<Arc<Pod>> = Vec::new();
         for (uid, pod) in incoming {
             let merged = match known.remove(&uid) {
                 None => changes.note(Operation::Add, first_seen(&pod, source, now)),
+                // A fixed UID, and another name: what runs has the old name in all that it is made of.
+                Some(before) if !has_same_name(&before, &pod) => {
+                    removed.push(before);
+                    changes.note(Operation::Add, first_seen(&pod, source, now))
+                }
                 Some(before) => match compare(&before, &pod) {
                     Difference::None => before,
                     Difference::Status => {
@@ -87,7 +104,7 @@ impl Merge {
             };
             next.insert(uid, merged);
         }
-        let removed: Vec<Arc<Pod>> = std::mem::replace(known, next).into_values().collect();
+        removed.extend(std::mem::replace(known, next).into_values());
 
         Merged { deltas: changes.in_order(source, removed, first_set), refused }
     }
@@ -156,10 +173,12 @@ fn without_duplicates(set: &[Arc<Pod>]) -> (Vec<(PodUid, Arc<Pod>)>, Vec<Refused
     for pod in set {
         let reference = reference(pod);
         let new_name = names.insert((Arc::clone(&reference.namespace), Arc::clone(&reference.name)));
-        if new_name && uids.insert(reference.uid.clone()) {
-            kept.push((reference.uid, Arc::clone(pod)));
+        if !new_name {
+            refused.push(Refused { pod: reference, taken: Taken::Name });
+        } else if !uids.insert(reference.uid.clone()) {
+            refused.push(Refused { pod: reference, taken: Taken::Uid });
         } else {
-            refused.push(Refused { pod: reference });
+            kept.push((reference.uid, Arc::clone(pod)));
         }
     }
     (kept, refused)
@@ -174,6 +193,10 @@ pub fn reference(pod: &Pod) -> PodRef {
         meta.namespace.as_deref().unwrap_or_default(),
         meta.name.as_deref().unwrap_or_default(),
     )
+}
+
+fn has_same_name(a: &Pod, b: &Pod) -> bool {
+    (&a.metadata.namespace, &a.metadata.name) == (&b.metadata.namespace, &b.metadata.name)
 }
 
 enum Difference {

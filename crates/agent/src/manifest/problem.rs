@@ -164,6 +164,9 @@ pub enum Issue {
     /// Another object of that kind has the name, in that place.
     #[error("FailedValidation: the name is already taken by {0}; this one is not used")]
     DuplicateOf(String),
+    /// Another pod has the UID.
+    #[error("FailedValidation: another pod has the UID {0}; this one is not used")]
+    DuplicateUid(String),
 }
 
 /// A value that is not allowed, in the words of the API server.

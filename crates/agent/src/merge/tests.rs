@@ -128,8 +128,25 @@ fn names_are_unique_within_a_namespace_and_the_first_wins() {
     let merged = merge.apply(&file(), &set, at(1));
     let added: Vec<_> = merged.deltas[0].pods.iter().map(|pod| reference(pod).to_string()).collect();
     assert_eq!(added, ["ns/web", "other/web"]);
-    let refused: Vec<_> = merged.refused.iter().map(|refused| refused.pod.to_string()).collect();
-    assert_eq!(refused, ["ns/web", "ns/another"], "by name, and by UID");
+    let refused: Vec<_> =
+        merged.refused.iter().map(|refused| (refused.pod.to_string(), refused.taken)).collect();
+    assert_eq!(
+        refused,
+        [("ns/web".to_owned(), Taken::Name), ("ns/another".to_owned(), Taken::Uid)],
+        "by name, and by UID"
+    );
+}
+
+#[test]
+fn a_pod_of_another_name_is_another_pod_whatever_its_uid() {
+    let mut merge = Merge::default();
+    apply(&mut merge, &file(), &[pod("1", "ns", "web", "a"), pod("2", "ns", "db", "a")]);
+    let renamed = [pod("1", "ns", "shop", "a"), pod("2", "other", "db", "a")];
+    assert_eq!(
+        apply(&mut merge, &file(), &renamed),
+        [told(Operation::Remove, &["1", "2"]), told(Operation::Add, &["1", "2"])]
+    );
+    assert_eq!(apply(&mut merge, &file(), &renamed), []);
 }
 
 #[test]

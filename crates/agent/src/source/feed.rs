@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::inbox::{Inbox, News};
 use super::{SourceId, SourceSet};
 use crate::manifest::{Issue, Objects, Problem, Severity};
-use crate::merge::{Delta, Merge};
+use crate::merge::{Delta, Merge, Taken};
 
 /// How many updates may wait for the sync loop.
 pub const UPDATES_IN_FLIGHT: usize = 64;
@@ -82,7 +82,11 @@ impl Feed {
         let merged = self.merge.apply(&source, &set.pods, now);
         let refused = merged.refused.into_iter();
         let duplicates = refused.map(|refused| {
-            Problem::error(&*source.place, Issue::Duplicate).about(format!("Pod {}", refused.pod))
+            let issue = match refused.taken {
+                Taken::Name => Issue::Duplicate,
+                Taken::Uid => Issue::DuplicateUid(refused.pod.uid.to_string()),
+            };
+            Problem::error(&*source.place, issue).about(format!("Pod {}", refused.pod))
         });
         let problems: Vec<Problem> = set.problems.into_iter().chain(duplicates).collect();
 

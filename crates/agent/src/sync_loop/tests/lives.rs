@@ -3,6 +3,28 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_with_a_fixed_uid_and_another_name_replaces_itself() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let named = |name: &str| {
+        let mut pod = testkit::pod("Always", &[], &["c"]);
+        pod.metadata.name = Some(name.to_owned());
+        Arc::new(pod)
+    };
+    stage.send(Operation::Add, &[named("old")]).await;
+    stage.until_phase("Running").await;
+    stage.send(Operation::Remove, &[named("old")]).await;
+    stage.send(Operation::Add, &[named("new")]).await;
+    stage
+        .until("the new name runs alone", |all| {
+            let phase = |view: &PodView| view.status.phase.clone();
+            matches!(all, [one] if one.pod.metadata.name.as_deref() == Some("new") && phase(one).as_deref() == Some("Running"))
+        })
+        .await;
+    assert_eq!(stage.runtime.known(), (1, 1), "nothing is left of the old one");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_is_started_and_taken_down() {
     let folder = folder();
     let stage = Scene::start(FakeRuntime::default(), folder.path());
