@@ -50,7 +50,7 @@ fn counts(facts: &Facts) -> String {
         return String::new();
     };
     let containers = match &facts.lists {
-        Some(Ok(lists)) => format!(", {} containers, {} running", lists.containers, lists.running),
+        Some(Ok(lists)) => format!(", {}, {} running", count(lists.containers, "container"), lists.running),
         Some(Err(_)) | None => String::new(),
     };
     let events = match &facts.stream {
@@ -58,7 +58,12 @@ fn counts(facts: &Facts) -> String {
         Some(_) => "are not there",
         None => "were not read",
     };
-    format!("{} pods{containers}; events {events}\n", report.pods)
+    format!("{}{containers}; events {events}\n", count(report.pods, "pod"))
+}
+
+fn count(number: usize, of: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {of}{plural}")
 }
 
 /// For programs.
