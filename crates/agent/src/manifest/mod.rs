@@ -21,3 +21,4 @@ pub use objects::{ObjectKey, Objects};
 pub use problem::{FieldError, Issue, Problem, Severity};
 pub use static_pod::Origin;
 pub use tree::LARGEST_MANIFEST;
+pub use validate::check_node_name;

@@ -10,6 +10,7 @@ use pleg::record::{RecordError, Recorder};
 use prometheus_client::registry::Registry;
 use rubelet_agent::admission::RuntimeFeatures;
 use rubelet_agent::gc::{ImageCollector, LogRotation};
+use rubelet_agent::manifest::check_node_name;
 use rubelet_agent::pod::{Growth, HostDns, NodeDns};
 use rubelet_agent::runtime::{CallBook, CriRuntime};
 use rubelet_agent::settings::{Settings, pleg_config};
@@ -38,6 +39,8 @@ pub(crate) enum RunError {
         "containers need root: run this as root, or name a runtime that you may talk to with --runtime-endpoint"
     )]
     NotRoot,
+    #[error("the node cannot be called {name:?}: {why}; choose another name with --node-name")]
+    NodeName { name: String, why: &'static str },
     #[error("{0}")]
     Place(#[from] PlaceError),
     #[error("{0}")]
@@ -72,8 +75,11 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     if plan.runtime_endpoint.is_none() && !rustix::process::geteuid().is_root() {
         return Err(RunError::NotRoot);
     }
-    let _taken = plan.place.take().await?;
     let node_name = plan.node_name.clone().unwrap_or_else(node::name);
+    if let Err(why) = check_node_name(&node_name) {
+        return Err(RunError::NodeName { name: node_name, why });
+    }
+    let _taken = plan.place.take().await?;
     let sources = sources(&plan, &node_name)?;
     let mut runtime = Connected::to(&plan).await?;
 

@@ -66,6 +66,8 @@ fn nothing_to_run_is_said() {
     let Some(node) = Node::new() else { return };
     let (code, _, err) = text(&node.ask(&["run"]));
     assert!(code == Some(2) && err.contains("nothing to run"), "{err}");
+    let (code, _, err) = text(&node.ask(&["run", "/no/such/path", "--node-name", "my_host"]));
+    assert!(code == Some(2) && err.contains("the node cannot be called \"my_host\""), "{err}");
     let (code, _, err) = text(&node.ask(&["run", "/no/such/path"]));
     assert!(code == Some(2) && err.contains("/no/such/path"), "{err}");
 }

@@ -19,6 +19,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
 use super::FieldError;
+pub use names::check_node_name;
 pub(super) use objects::{config_map, secret};
 use report::{Path, Report};
 

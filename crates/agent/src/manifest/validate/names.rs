@@ -28,6 +28,11 @@ pub(super) fn dns_subdomain(name: &str) -> Rule {
     Ok(())
 }
 
+/// What a node is called: names of pods end in it, in lower case.
+pub fn check_node_name(name: &str) -> Rule {
+    dns_subdomain(&name.to_lowercase())
+}
+
 /// A host name whose parts may also start with `_`, as in the search list of a resolver.
 pub(super) fn search_path(name: &str) -> Rule {
     let parts: Vec<&str> = name.split('.').map(|part| part.strip_prefix('_').unwrap_or(part)).collect();
