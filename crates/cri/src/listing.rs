@@ -76,6 +76,8 @@ pub struct SandboxList {
     pub epoch: u64,
     /// The size of the largest message that it came in, in bytes.
     pub largest_message: usize,
+    /// Whether it came state by state, since all of it was too large for one message.
+    pub in_parts: bool,
 }
 
 /// The answer to a list of containers.
@@ -90,6 +92,8 @@ pub struct ContainerList {
     pub epoch: u64,
     /// The size of the largest message that it came in, in bytes.
     pub largest_message: usize,
+    /// Whether it came state by state, since all of it was too large for one message.
+    pub in_parts: bool,
 }
 
 /// Pods, put together from a list of sandboxes and a list of containers.
@@ -199,6 +203,7 @@ impl SandboxList {
     pub(crate) fn clear(&mut self) {
         empty(&mut self.text, &mut self.rows);
         (self.unreadable, self.epoch, self.largest_message) = (0, 0, 0);
+        self.in_parts = false;
     }
 
     /// Of entries with the same id, keeps the one that was added last.
@@ -259,6 +264,7 @@ impl ContainerList {
     pub(crate) fn clear(&mut self) {
         empty(&mut self.text, &mut self.rows);
         (self.unreadable, self.epoch, self.largest_message) = (0, 0, 0);
+        self.in_parts = false;
     }
 
     /// Of entries with the same id, keeps the one that was added last.

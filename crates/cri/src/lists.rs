@@ -78,6 +78,9 @@ pub(crate) trait Listed: Lean {
 
     /// Of entries with the same id, keeps the one that was added last.
     fn keep_last(&mut self);
+
+    /// It came state by state.
+    fn is_put_together(&mut self);
 }
 
 /// Reads a list in whichever way works, into the memory of `spare`.
@@ -130,6 +133,7 @@ async fn by_state<L: Listed>(attempt: &Attempt, pod: Option<&PodUid>) -> Result<
         list = one(attempt, L::request(pod, Some(*state)), list).await?;
     }
     list.keep_last();
+    list.is_put_together();
     Ok(list)
 }
 
@@ -178,6 +182,10 @@ impl Listed for SandboxList {
     fn keep_last(&mut self) {
         self.keep_last();
     }
+
+    fn is_put_together(&mut self) {
+        self.in_parts = true;
+    }
 }
 
 impl Listed for ContainerList {
@@ -216,5 +224,9 @@ impl Listed for ContainerList {
 
     fn keep_last(&mut self) {
         self.keep_last();
+    }
+
+    fn is_put_together(&mut self) {
+        self.in_parts = true;
     }
 }

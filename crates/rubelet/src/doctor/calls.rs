@@ -199,7 +199,17 @@ fn judge_lists(lists: &Lists, findings: &mut Vec<Finding>) {
             advice: "a kubelet asks every second: look for a slow disk, for too little CPU, and for dead containers to remove",
         });
     }
-    if lists.largest_message >= MESSAGE_LIMIT / 2 {
+    if lists.in_parts {
+        findings.push(Finding {
+            name: "listTooLarge",
+            severity: Severity::Problem,
+            what: "a list of all pods or containers no longer fits into one message: it can be had in parts only, and a kubelet is \
+                   blind"
+                .to_owned(),
+            evidence: counted.clone(),
+            advice: TOO_LARGE,
+        });
+    } else if lists.largest_message >= MESSAGE_LIMIT / 2 {
         findings.push(Finding {
             name: "listNearLimit",
             severity: Severity::Warning,

@@ -86,6 +86,8 @@ pub(crate) struct Lists {
     pub(crate) exited: usize,
     pub(crate) unreadable: usize,
     pub(crate) largest_message: usize,
+    /// Whether one of them was too large for one message.
+    pub(crate) in_parts: bool,
     /// Containers that were made later than now.
     pub(crate) from_the_future: usize,
 }

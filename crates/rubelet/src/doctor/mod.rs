@@ -186,6 +186,7 @@ async fn lists(client: &RuntimeClient, end: Instant) -> Result<Lists, Unanswered
         exited: in_state(ContainerState::Exited),
         unreadable: sandboxes.unreadable + containers.unreadable,
         largest_message: sandboxes.largest_message.max(containers.largest_message),
+        in_parts: sandboxes.in_parts || containers.in_parts,
         from_the_future: containers.iter().filter(|container| container.created_at.0 > soon).count(),
     })
 }

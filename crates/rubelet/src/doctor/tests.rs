@@ -42,6 +42,7 @@ fn well() -> Facts {
             exited: 1,
             unreadable: 0,
             largest_message: 20_000,
+            in_parts: false,
             from_the_future: 0,
         })),
         report: Some(Report {
@@ -215,6 +216,14 @@ fn a_runtime_that_is_not_ready() {
     insta::assert_snapshot!(words(|facts| {
         facts.conditions =
             Ok(vec![condition("RuntimeReady", ""), condition("NetworkReady", "NetworkPluginNotReady")]);
+    }));
+}
+
+#[test]
+fn lists_that_come_in_parts() {
+    insta::assert_snapshot!(words(|facts| {
+        let Some(Ok(lists)) = &mut facts.lists else { unreachable!("they were answered") };
+        lists.in_parts = true;
     }));
 }
 

@@ -6,7 +6,7 @@ mod containerd;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rubelet_runtime::synthetic::{Exit, Handle, Op, PodSpec, Profile, SyntheticRuntime};
+use rubelet_runtime::synthetic::{ContainerSpec, Exit, Handle, Op, PodSpec, Profile, SyntheticRuntime};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -152,6 +152,23 @@ async fn a_status_that_hangs() {
         let evidence = evidence(&said, "podStuck");
         assert!(evidence.contains(call) && evidence.contains("pod shop/"), "{said:#}");
     }
+}
+
+#[tokio::test]
+async fn a_list_that_no_longer_fits_into_one_message() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let crowded = SyntheticRuntime::new(Profile::Ctd2).quirks(|quirks| quirks.max_message_bytes = 20_000);
+    let runtime = crowded.serve(folder.path().join("s")).await.expect("served");
+    runtime.world(|world| {
+        for number in 0..30 {
+            let container = ContainerSpec::new("main");
+            let container = if number < 10 { container } else { container.exited(0) };
+            world.add_pod(PodSpec::new("shop", format!("web-{number}")).container(container));
+        }
+    });
+    let node = Node { runtime, _folder: folder };
+    let (code, said) = node.until_found("listTooLarge", &[]).await;
+    assert_eq!((code, &said["pleg"]["pods"]), (Some(1), &30.into()), "{said:#}");
 }
 
 #[tokio::test]
