@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerState as ApiState, PodStatu
 use pleg::{Now, Stamp};
 use rubelet_model::{ContainerId, ContainerState, PodStatus};
 
+use super::start::Hold;
 use crate::pod::backoff::{Backoffs, Growth};
 use crate::pod::grants::Grants;
 use crate::runtime::{CallError, CallFailure};
@@ -27,7 +28,7 @@ pub(crate) struct Memory {
     /// What keeps which container from running.
     pub(crate) troubles: BTreeMap<Arc<str>, Trouble>,
     /// Until when a container that could not be started is left alone.
-    pub(super) holds: BTreeMap<Arc<str>, Stamp>,
+    pub(super) holds: BTreeMap<Arc<str>, Hold>,
     /// When containers were last told to end.
     kills: HashMap<ContainerId, Stamp>,
     /// When containers ended, by our clock.

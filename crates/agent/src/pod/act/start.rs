@@ -26,6 +26,16 @@ struct Failure {
     retry_at: Stamp,
     /// Whether an event has said it already.
     is_told: bool,
+    /// The instance that came of it all the same.
+    made: Option<ContainerId>,
+}
+
+/// A container that could not be started, and is left alone for a while.
+#[derive(Clone, Debug)]
+pub(super) struct Hold {
+    until: Stamp,
+    /// What was made of it. When that has ended, it is a container that keeps ending, and waits as such.
+    made: Option<ContainerId>,
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
@@ -38,8 +48,10 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         outcome: &mut Outcome,
     ) -> bool {
         let name = container.name.as_str();
-        if let Some(until) = self.memory.holds.get(name).copied().filter(|until| self.now() < *until) {
-            outcome.retry(until);
+        let held =
+            self.memory.holds.get(name).filter(|hold| self.now() < hold.until && !self.has_ended(hold));
+        if let Some(hold) = held {
+            outcome.retry(hold.until);
             return false;
         }
         if let Some(wait) = self.crash_wait(container) {
@@ -53,12 +65,12 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 self.memory.holds.remove(name);
                 true
             }
-            Err(Failure { reason, message, retry_at, is_told }) => {
+            Err(Failure { reason, message, retry_at, is_told, made }) => {
                 self.tools.metrics.container_failed(start.place.kind(), reason);
                 if !is_told {
                     self.journal.warning(Some(name), "Failed", format!("Error: {message}"));
                 }
-                self.memory.holds.insert(name.into(), retry_at);
+                self.memory.holds.insert(name.into(), Hold { until: retry_at, made });
                 self.trouble(container, reason, message);
                 outcome.retry(retry_at);
                 false
@@ -108,7 +120,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             if start.adopt.is_some() && error.failure == CallFailure::Refused {
                 self.give_up_adopted(&id).await;
             }
-            return Err(self.call_failed("RunContainerError", &error));
+            return Err(Failure { made: Some(id), ..self.call_failed("RunContainerError", &error) });
         }
         self.journal.normal(Some(name), "Started", "Container started");
         self.post_start(&id, container, &home.ips).await
@@ -161,7 +173,14 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         if let Err(error) = killed {
             tracing::warn!(pod = %spec::pod_ref(self.pod), container = container.name, %error, "cannot end a container whose hook failed");
         }
-        Err(Failure { is_told: true, ..self.later("PostStartHookError", &error.to_string()) })
+        let made = Some(id.clone());
+        Err(Failure { is_told: true, made, ..self.later("PostStartHookError", &error.to_string()) })
+    }
+
+    /// Whether what could not be started properly is known to have ended.
+    fn has_ended(&self, hold: &Hold) -> bool {
+        let made = hold.made.as_ref().and_then(|id| self.status.container(id));
+        made.is_some_and(|instance| instance.state == ContainerState::Exited)
     }
 
     /// The wait that a container is in since it last ended.
@@ -203,17 +222,23 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     fn later(&self, reason: &'static str, message: &str) -> Failure {
         let retry_at = self.now().plus(self.tools.settings.retry);
-        Failure { reason, message: message.to_owned(), retry_at, is_told: false }
+        Failure { reason, message: message.to_owned(), retry_at, is_told: false, made: None }
     }
 
     fn call_failed(&self, reason: &'static str, error: &CallError) -> Failure {
         let retry_at = self.now().plus(retry_after(error, self.tools.settings.retry));
-        Failure { reason, message: error.to_string(), retry_at, is_told: false }
+        Failure { reason, message: error.to_string(), retry_at, is_told: false, made: None }
     }
 }
 
 impl From<super::image::NoImage> for Failure {
     fn from(none: super::image::NoImage) -> Self {
-        Self { reason: none.reason, message: none.message, retry_at: none.retry_at, is_told: false }
+        Self {
+            reason: none.reason,
+            message: none.message,
+            retry_at: none.retry_at,
+            is_told: false,
+            made: None,
+        }
     }
 }
