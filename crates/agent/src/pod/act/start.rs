@@ -189,12 +189,11 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.memory.crashes.wait(&container.name, &fingerprint(container), ended, self.now())
     }
 
+    /// When an instance of a container last ended. One that was just now told to end, for its probes, is not known to have:
+    /// then the one before it counts, so that who is killed again and again waits, too.
     fn last_end(&self, container: &Container) -> Option<Stamp> {
-        let newest = self.status.newest(&container.name)?;
-        if newest.state != ContainerState::Exited {
-            return None;
-        }
-        self.memory.ended(&newest.id)
+        let ended = self.status.instances(&container.name).filter(|one| one.state == ContainerState::Exited);
+        self.memory.ended(&ended.max_by_key(|one| one.seniority())?.id)
     }
 
     /// A container that ended is started again now: the next time it waits longer.

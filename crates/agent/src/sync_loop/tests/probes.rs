@@ -73,6 +73,24 @@ async fn a_container_that_fails_its_liveness_probe_three_times_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_container_that_is_killed_again_and_again_waits_longer_and_longer() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.runtime.exec_answers("live", 1, "dead");
+    let web = probed(|web| {
+        let hasty = Probe { period_seconds: Some(1), failure_threshold: Some(1), ..probe("live") };
+        web.liveness_probe = Some(hasty);
+    });
+    stage.send(Operation::Add, &[web]).await;
+    stage.until_waiting("CrashLoopBackOff").await;
+    stage.runtime.take_calls();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let calls = stage.runtime.take_calls();
+    let made = calls.iter().filter(|call| call.starts_with("create ")).count();
+    assert!((3..=7).contains(&made), "{made}: {calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_readiness_probe_makes_a_pod_ready_and_unready_and_nothing_else() {
     let folder = folder();
     let runtime = FakeRuntime::default();
