@@ -22,12 +22,13 @@ pub struct Origin {
 
 /// Gives the pod its identity on this node.
 pub(super) fn adopt(pod: &mut Pod, origin: &Origin) {
+    let meta = &mut pod.metadata;
+    // Who writes a manifest wants a pod: that another of its name was being deleted when it was copied is no wish.
+    (meta.deletion_timestamp, meta.deletion_grace_period_seconds) = (None, None);
     let given = pod.metadata.uid.take().filter(|uid| !uid.is_empty());
     let uid = given.unwrap_or_else(|| uid(pod, origin));
 
     let meta = &mut pod.metadata;
-    // Who writes a manifest wants a pod: that another of its name was being deleted when it was copied is no wish.
-    (meta.deletion_timestamp, meta.deletion_grace_period_seconds) = (None, None);
     meta.name = meta.name.take().map(|name| format!("{name}-{}", origin.node_name.to_lowercase()));
     if meta.namespace.as_ref().is_none_or(String::is_empty) {
         meta.namespace = Some("default".to_owned());

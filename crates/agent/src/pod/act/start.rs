@@ -54,7 +54,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             outcome.retry(hold.until);
             return false;
         }
-        if let Some(wait) = self.crash_wait(container) {
+        // One that was made already has waited for that.
+        let wait = if start.adopt.is_none() { self.crash_wait(container) } else { None };
+        if let Some(wait) = wait {
             self.note_crash_loop(container, wait, outcome);
             return false;
         }

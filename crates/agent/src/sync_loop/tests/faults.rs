@@ -106,3 +106,23 @@ async fn a_container_that_another_agent_has_just_started_is_kept_and_one_that_do
     stage.until_phase("Running").await;
     assert_eq!(stage.runtime.known(), (1, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_was_made_and_not_started_waits_for_no_crash_before_it() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    for instance in ["web-0", "web-1", "web-2"] {
+        stage.until_running(&[instance]).await;
+        if instance == "web-2" {
+            stage.runtime.fail("start_container", Some("no room"));
+        }
+        stage.runtime.exit("web", 1);
+    }
+    stage.until_waiting("RunContainerError").await;
+    let refused = tokio::time::Instant::now();
+    stage.runtime.fail("start_container", None);
+    stage.until_running(&["web-3"]).await;
+    let waited = refused.elapsed();
+    assert!(waited < Duration::from_secs(15), "the next crash would wait 40 s, this one waited {waited:?}");
+}

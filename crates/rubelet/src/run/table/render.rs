@@ -202,7 +202,7 @@ fn fitting(text: &str, width: u16) -> String {
     if Span::raw(text).width() <= width {
         return text.to_owned();
     }
-    let mut cut = text.to_owned();
+    let mut cut: String = text.chars().take(width).collect();
     while !cut.is_empty() && Span::raw(&*cut).width() + 1 > width {
         cut.pop();
     }

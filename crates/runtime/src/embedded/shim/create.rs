@@ -10,8 +10,9 @@ use libcontainer::error::LibcontainerError;
 use libcontainer::syscall::syscall::SyscallType;
 
 use super::diary::Diary;
-use super::mount_ns;
+use super::mount_ns::{self, ROOTFS};
 use super::payload::Launch;
+use super::places::Places;
 use super::protocol::Progress;
 use super::settings::Settings;
 use super::working_dir;
@@ -44,7 +45,8 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     forget_groups();
     mount_ns::enter(&settings)?;
     if let Some(spec) = store::read_json(Path::new(SPEC))? {
-        working_dir::make(&spec, &settings.rootfs);
+        let places = Places::of(&spec, Path::new(ROOTFS))?;
+        working_dir::make(&spec, &places, &settings.rootfs);
     }
 
     let diary = Diary::begin()?;

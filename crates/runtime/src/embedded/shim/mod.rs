@@ -23,6 +23,7 @@ mod join;
 mod line_log;
 pub(crate) mod mount_ns;
 mod payload;
+mod places;
 pub(crate) mod protocol;
 mod reap;
 mod serve;

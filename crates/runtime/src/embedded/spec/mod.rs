@@ -20,6 +20,7 @@ use super::user::User;
 use crate::image::ImageConfig;
 
 pub(crate) use capabilities::take as take_rights;
+pub(crate) use mounts::is_filled_last;
 pub(crate) use process::{signal_name, stop_signal};
 pub(crate) use resources::{PIDS, linux as linux_resources, oom_score};
 

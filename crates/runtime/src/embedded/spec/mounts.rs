@@ -1,5 +1,7 @@
 //! What is mounted in a container, in the order in which it is.
 
+use std::path::Path;
+
 use rubelet_cri::v1;
 use serde_json::{Value, json};
 
@@ -12,6 +14,11 @@ const FILLED_LAST: [&str; 8] =
     ["/", "/dev", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/ptmx", "/dev/kcore"];
 /// So are these, in every container.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/urandom", "/dev/random"];
+
+/// Whether no volume may lie on a path of a container, which has no links in it.
+pub(crate) fn is_filled_last(place: &Path) -> bool {
+    FILLED_LAST.iter().chain(&DEVICES).any(|taken| Path::new(taken) == place)
+}
 
 /// The mounts, and whether one of them spreads back to the host.
 pub(super) struct Mounts {
@@ -104,7 +111,7 @@ fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> 
         return Err(Error::invalid(field("container_path"), problem));
     }
     let place = plain(&wanted.container_path);
-    if FILLED_LAST.contains(&place.as_str()) || DEVICES.contains(&place.as_str()) {
+    if is_filled_last(Path::new(&place)) {
         let problem = "/, /dev and what every container has in it are the runtime's to fill; mount other things in them, like /dev/fuse";
         return Err(Error::unsupported(field("container_path"), problem));
     }
