@@ -100,6 +100,16 @@ impl Place {
             Err(errno) => Err(unusable(errno.into())),
         }
     }
+
+    /// Whether somebody has the folder. Only looks: nothing is made, and the folder is not kept from anybody for longer.
+    pub(crate) fn is_taken(&self) -> bool {
+        let Some(lock) = self.path().ok().and_then(|path| File::open(path.join(LOCK)).ok()) else {
+            return false;
+        };
+        // Shared, so that two who look do not take each other for an agent.
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockShared)
+            == Err(rustix::io::Errno::WOULDBLOCK)
+    }
 }
 
 #[cfg(test)]
@@ -127,5 +137,17 @@ mod tests {
         let _agent = std::os::unix::net::UnixListener::bind(folder.path().join("agent.sock")).expect("bound");
         let refused = place.take().await.expect_err("an agent has it");
         assert!(matches!(refused, PlaceError::Taken { .. }), "{refused}");
+    }
+
+    #[test]
+    fn to_look_whether_somebody_has_a_folder_leaves_it_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Place { data_dir: folder.path().join("data") };
+        assert!(!place.is_taken() && !place.given().exists());
+        let lock = place.try_take().expect("usable").expect("nobody has it");
+        assert!(place.is_taken());
+        drop(lock);
+        assert!(!place.is_taken());
+        assert!(place.try_take().expect("usable").is_some(), "who looked has not kept it");
     }
 }

@@ -1,5 +1,6 @@
 //! What the system tells of processes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Where the system tells of a process.
@@ -12,16 +13,33 @@ pub(crate) fn is_stopped(pid: u32) -> bool {
     std::fs::read_to_string(folder(pid).join("stat")).is_ok_and(|stat| says_stopped(&stat))
 }
 
-/// Whether a thread of a process waits until a pipe or a terminal takes what it writes. Who may not see it sees none.
-pub(crate) fn waits_to_write(pid: u32) -> bool {
-    let Ok(threads) = std::fs::read_dir(folder(pid).join("task")) else { return false };
-    let waits_for = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("wchan")).ok();
-    threads.filter_map(|thread| waits_for(thread.ok()?)).any(|place| is_writing(&place))
+/// A thread that waits until a pipe takes what it writes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WaitingWriter {
+    thread: PathBuf,
+    /// How often it has begun to wait for anything: as long as this stays, it is the same wait.
+    waits: u64,
+}
+
+/// The threads of a process that wait to write into a pipe. Who may not see it sees none.
+pub(crate) fn waiting_writers(pid: u32) -> BTreeSet<WaitingWriter> {
+    let Ok(threads) = std::fs::read_dir(folder(pid).join("task")) else { return BTreeSet::new() };
+    let waiting = |thread: PathBuf| {
+        let told = |file: &str| std::fs::read_to_string(thread.join(file)).ok();
+        told("wchan").filter(|place| is_writing(place))?;
+        let waits = waits(&told("status")?)?;
+        Some(WaitingWriter { thread, waits })
+    };
+    threads.filter_map(|thread| waiting(thread.ok()?.path())).collect()
+}
+
+fn waits(status: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
 }
 
 /// Pipes have had several names in the kernel: `pipe_write`, `anon_pipe_write`, `fifo_pipe_write`.
 fn is_writing(place: &str) -> bool {
-    place.ends_with("pipe_write") || place == "n_tty_write"
+    place.ends_with("pipe_write")
 }
 
 /// The state stands behind the name, which may itself hold blanks and parentheses.
@@ -43,11 +61,18 @@ mod tests {
 
     #[test]
     fn who_waits_to_write_is_told_from_who_waits_to_read() {
-        for place in ["anon_pipe_write", "pipe_write", "n_tty_write"] {
+        for place in ["anon_pipe_write", "pipe_write", "fifo_pipe_write"] {
             assert!(is_writing(place), "{place}");
         }
         for place in ["0", "", "ep_poll", "anon_pipe_read", "futex_do_wait"] {
             assert!(!is_writing(place), "{place}");
         }
+    }
+
+    #[test]
+    fn waits_are_counted_without_what_a_thread_did_not_want() {
+        let status = "Name:\tyes\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t7\n";
+        assert_eq!(waits(status), Some(12));
+        assert_eq!(waits("nonvoluntary_ctxt_switches:\t7\n"), None);
     }
 }

@@ -143,10 +143,19 @@ impl Routes {
         self.wants.add(&found.uid, Want { source: source.clone(), pod: pod.clone() });
         if self.records.contains_key(&found.uid) {
             self.follow(&found.uid, commands);
+        } else if let Some(before) = self.by_another_name(&found) {
+            self.end_orphan(&before, commands);
         } else {
             self.supersede(&found, commands);
             self.admit(pod.clone(), Some(source.clone()), commands);
         }
+    }
+
+    /// What is here since before this agent under the UID of a pod, but not as that pod. It ends before the pod comes.
+    fn by_another_name(&self, pod: &PodRef) -> Option<PodRef> {
+        let before = self.surveyed.get(&pod.uid)?;
+        // Of some nobody knows the name.
+        (!before.name.is_empty() && before != pod).then(|| before.clone())
     }
 
     /// What is wanted of a pod that is here has changed. One that is on its way out comes back as it is wanted then.
@@ -155,6 +164,11 @@ impl Routes {
             return;
         };
         if record.is_leaving {
+            return;
+        }
+        // Its name is in what was made for it: nobody is renamed while it lives.
+        if record.name != full_name(&want.pod) {
+            self.ask_again(uid, commands);
             return;
         }
         record.source = Some(want.source);
@@ -320,6 +334,7 @@ impl Routes {
         if record.is_leaving
             && let Some(Want { pod, source }) = self.wants.of(uid).cloned()
         {
+            self.supersede(&pod_ref(&pod), &mut commands);
             self.admit(pod, Some(source), &mut commands);
         }
         commands.extend(self.reconsider());

@@ -58,7 +58,9 @@ pub enum Damage {
 }
 
 /// No header is longer. A file without any line may be, and larger than all memory.
-const LONGEST_HEADER: u64 = 1 << 20;
+const LONGEST_HEADER: usize = 1 << 20;
+/// Nor is any other entry longer: the state of a core with thousands of pods has a few MiB.
+const LONGEST_ENTRY: usize = 64 << 20;
 
 /// What every version's header has.
 #[derive(Deserialize)]
@@ -85,7 +87,7 @@ impl<R: BufRead> Recording<R> {
     /// If it is none, or one that this version cannot read.
     pub fn open(mut source: R) -> Result<Self, Damage> {
         let mut offset = 0;
-        let line = match read_line(&mut source.by_ref().take(LONGEST_HEADER), &mut offset) {
+        let line = match read_line(&mut source, &mut offset, LONGEST_HEADER) {
             Ok(Some(line)) => line,
             Ok(None) => return Err(Damage::NotARecording("it is empty")),
             Err(damage) => return Err(damage.at_start()),
@@ -115,7 +117,7 @@ impl<R: BufRead> Recording<R> {
                 Ok([]) | Err(_) => Ok(None),
             };
         }
-        let Some(line) = read_line(&mut self.source, &mut self.offset)? else {
+        let Some(line) = read_line(&mut self.source, &mut self.offset, LONGEST_ENTRY)? else {
             return Err(Damage::CutOff { offset: start });
         };
         let entry = frame::read(&line).ok_or(Damage::Damaged { offset: start })?;
@@ -129,16 +131,17 @@ impl<R: BufRead> Recording<R> {
 impl Damage {
     fn at_start(self) -> Self {
         match self {
-            Self::CutOff { .. } => Self::NotARecording("it does not begin as one"),
+            Self::CutOff { .. } | Self::Damaged { .. } => Self::NotARecording("it does not begin as one"),
             other => other,
         }
     }
 }
 
-/// A line without its end; `None` if there is none.
-fn read_line(source: &mut impl BufRead, offset: &mut u64) -> Result<Option<Vec<u8>>, Damage> {
+/// A line without its end; `None` if there is none. One that is too long is no line that was ever written.
+fn read_line(source: &mut impl BufRead, offset: &mut u64, longest: usize) -> Result<Option<Vec<u8>>, Damage> {
     let start = *offset;
     let mut line = Vec::new();
+    let mut source = source.by_ref().take(longest as u64);
     let read = loop {
         match source.read_until(b'\n', &mut line) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -150,6 +153,39 @@ fn read_line(source: &mut impl BufRead, offset: &mut u64) -> Result<Option<Vec<u
     match line.pop() {
         None => Ok(None),
         Some(b'\n') => Ok(Some(line)),
+        // What follows it was not looked at.
+        Some(_) if line.len() + 1 == longest => Err(Damage::Damaged { offset: start }),
         Some(_) => Err(Damage::CutOff { offset: start }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use rubelet_model::UnixNanos;
+
+    use super::*;
+
+    /// As after a crash of the machine, which may leave holes in place of what was written last.
+    #[test]
+    fn an_entry_without_end_is_not_read_to_its_end() {
+        let header = Header {
+            rubelet_recording: VERSION,
+            rules: 1,
+            began_at: UnixNanos::default(),
+            about: "a test".to_owned(),
+        };
+        let mut begin = Vec::new();
+        frame::write(&mut begin, &header);
+        let length = LONGEST_ENTRY as u64;
+        for (zeros, damage) in [
+            (length - 1, Damage::CutOff { offset: begin.len() as u64 }),
+            (length + 1, Damage::Damaged { offset: begin.len() as u64 }),
+        ] {
+            let source = BufReader::new(begin.chain(io::repeat(0).take(zeros)));
+            let mut recording = Recording::open(source).expect("a recording");
+            assert_eq!(recording.next().expect_err("there is no entry"), damage);
+        }
     }
 }

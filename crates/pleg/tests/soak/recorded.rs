@@ -14,7 +14,8 @@ use crate::node::Node;
 use crate::pass;
 use crate::run::patience;
 
-pub(crate) async fn and_played_again(history: History) {
+/// Whether nothing was left out of the recording: only then all of it could be compared.
+pub(crate) async fn and_played_again(history: History) -> bool {
     let context = format!("seed {}, {}", history.seed, history.profile);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("recording");
@@ -64,4 +65,5 @@ pub(crate) async fn and_played_again(history: History) {
         assert_eq!(played.len() as u64, merged, "{context}: as many as were heard");
         assert!(played.is_sorted_by_key(|event| event.seq), "{context}: in order");
     }
+    is_whole
 }

@@ -101,13 +101,12 @@ async fn examine_what_is_there(args: &Args) -> Result<Facts, String> {
     Ok(Facts { silent_agent, dead_agent, ..examine(found, args.time, args.events).await })
 }
 
-/// What an agent leaves that did not end, but died: one that is told to end takes its socket with it.
+/// What an agent leaves that did not end, but died: one that is told to end takes its socket with it. The next one has the
+/// folder before it replaces the socket.
 fn socket_of_dead_agent(place: &Place) -> Option<String> {
     let socket = place.agent_socket().ok()?;
-    socket
-        .symlink_metadata()
-        .is_ok_and(|found| found.file_type().is_socket())
-        .then(|| socket.display().to_string())
+    let is_left = socket.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
+    (is_left && !place.is_taken()).then(|| socket.display().to_string())
 }
 
 /// The runtime of an agent that does not say so itself, as its folder tells. The embedded one is in the agent's own process,

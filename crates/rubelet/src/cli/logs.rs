@@ -43,7 +43,7 @@ pub(super) struct Args {
     #[arg(long, short, conflicts_with = "follow")]
     previous: bool,
     /// Only so many lines from the end; -1 for all
-    #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
+    #[arg(long, value_name = "LINES", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     tail: Option<i64>,
     /// Only what is younger: `90s`, `5m`, `2h`
     #[arg(long, value_name = "AGE")]

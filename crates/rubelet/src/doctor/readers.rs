@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
-use crate::process;
+use crate::process::{self, WaitingWriter};
 
 /// A process that stands still while it is connected to the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) struct StalledReader {
 pub(crate) enum Standstill {
     /// By Ctrl-Z, SIGSTOP or a debugger.
     Stopped,
-    /// Nobody takes what it writes into a pipe, or to a terminal.
+    /// Nobody takes what it writes into a pipe.
     WaitsToWrite,
 }
 
@@ -39,24 +39,39 @@ const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// Those of this machine that we may see.
 pub(super) async fn stalled(runtime: &Path) -> Vec<StalledReader> {
-    let found = standing_still(runtime);
-    if found.iter().all(|reader| reader.why == Standstill::Stopped) {
-        return found;
+    let mut found = standing_still(runtime);
+    if found.iter().any(|seen| seen.reader.why == Standstill::WaitsToWrite) {
+        tokio::time::sleep(A_MOMENT).await;
+        let now = standing_still(runtime);
+        found.retain(|before| now.iter().any(|now| now.is_still(before)));
     }
-    tokio::time::sleep(A_MOMENT).await;
-    let still = standing_still(runtime);
-    found.into_iter().filter(|reader| still.contains(reader)).collect()
+    found.into_iter().map(|seen| seen.reader).collect()
 }
 
-fn standing_still(runtime: &Path) -> Vec<StalledReader> {
+/// A process that stands still at the moment of a look.
+struct Seen {
+    reader: StalledReader,
+    writers: BTreeSet<WaitingWriter>,
+}
+
+impl Seen {
+    /// Whether nothing has moved since. Whoever writes to a slow reader waits at every look, but not in the same wait.
+    fn is_still(&self, before: &Self) -> bool {
+        self.reader == before.reader
+            && (self.reader.why == Standstill::Stopped || !self.writers.is_disjoint(&before.writers))
+    }
+}
+
+fn standing_still(runtime: &Path) -> Vec<Seen> {
     let Ok(peers) = peers_of(runtime) else { return Vec::new() };
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let standing_still = |pid: u32| {
         let folder = process::folder(pid);
+        let writers = process::waiting_writers(pid);
         let why = if process::is_stopped(pid) {
             Standstill::Stopped
-        } else if process::waits_to_write(pid) && !is_ours(&folder) {
+        } else if !writers.is_empty() && !is_ours(&folder) {
             Standstill::WaitsToWrite
         } else {
             return None;
@@ -66,7 +81,7 @@ fn standing_still(runtime: &Path) -> Vec<StalledReader> {
         }
         let command = std::fs::read(folder.join("cmdline")).ok()?;
         let command = String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned();
-        Some(StalledReader { pid, command, why })
+        Some(Seen { reader: StalledReader { pid, command, why }, writers })
     };
     pids.filter_map(standing_still).collect()
 }
@@ -238,7 +253,7 @@ mod tests {
         let mut child =
             Command::new("yes").stdin(OwnedFd::from(ours)).stdout(output).spawn().expect("it runs");
         let waiting = async {
-            while !process::waits_to_write(child.id()) {
+            while process::waiting_writers(child.id()).is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
@@ -248,6 +263,36 @@ mod tests {
         child.wait().expect("ended");
         let (command, why) = ("yes".to_owned(), Standstill::WaitsToWrite);
         assert_eq!(found, [StalledReader { pid: child.id(), command, why }]);
+    }
+
+    /// One that writes faster than somebody reads waits most of the time, and does not stand still.
+    #[tokio::test]
+    async fn a_process_that_somebody_reads_slowly_is_not_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let (ours, _theirs) = connected(&path);
+        let (mut slow, output) = std::io::pipe().expect("a pipe");
+        let mut child =
+            Command::new("yes").stdin(OwnedFd::from(ours)).stdout(output).spawn().expect("it runs");
+        let waiting = async {
+            while process::waiting_writers(child.id()).is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("its pipe fills up");
+        let reading = async {
+            loop {
+                io::Read::read_exact(&mut slow, &mut [0; 16 << 10]).expect("it goes on");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let found = tokio::select! {
+            found = stalled(&path) => found,
+            never = reading => never,
+        };
+        drop(slow);
+        child.wait().expect("ended");
+        assert_eq!(found, []);
     }
 
     fn connected(path: &Path) -> (UnixStream, UnixStream) {

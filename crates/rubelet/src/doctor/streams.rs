@@ -68,10 +68,9 @@ fn stalled_readers(facts: &Facts, findings: &mut Vec<Finding>) {
         let is_problem = is_danger && reader.why == Standstill::Stopped;
         let (state, advice) = match reader.why {
             Standstill::Stopped => ("is stopped", "let it go on (kill -CONT) or end it (kill)"),
-            Standstill::WaitsToWrite => (
-                "waits to write into a pipe or to a terminal that takes nothing",
-                "have its output read, or end it (kill)",
-            ),
+            Standstill::WaitsToWrite => {
+                ("waits to write into a pipe that nobody reads", "have its output read, or end it (kill)")
+            }
         };
         findings.push(Finding {
             name: "stalledReader",

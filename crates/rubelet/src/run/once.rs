@@ -1,11 +1,13 @@
 //! `rubelet run --once`: runs pods to their end, shows their logs, says what is wrong, and takes them down.
 
 use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
 
 use rubelet_agent::board::{PodView, Stage};
 use rubelet_agent::manifest::Severity;
 use rubelet_agent::runtime::{ImageStore, Runtime};
-use rubelet_agent::sync_loop::{Agent, AgentHandle, PodSelector, Readiness};
+use rubelet_agent::sync_loop::{Agent, AgentHandle, Outlook, PodSelector, Readiness};
 
 use super::Plan;
 use super::report::{ProblemTeller, TroubleTeller};
@@ -26,20 +28,27 @@ pub(super) async fn run<R: Runtime + ImageStore>(
         let mut outlook = handle.outlook();
         // The sender lives in the agent, which runs beside this.
         let _ = ready.wait_for(Readiness::is_ready).await;
+        let mut had_pods = false;
         loop {
             let all = handle.board().all();
             logs.follow(all.iter().map(|view| &*view.pod));
             let now = *outlook.borrow_and_update();
-            // A pod that waits for room gets it when others have ended, and is not on the board before it begins anew.
-            let all_are_here = all.len() >= now.wanted && now.waiting_for_room == 0;
-            if all.is_empty() && now.wanted == 0 {
-                return Err(RunError::NoPods);
-            }
-            if all_are_here && !all.is_empty() && all.iter().all(|view| view.stage == Stage::Terminated) {
-                logs.finish().await;
-                let is_well = all.iter().all(|view| has_succeeded(view)) && !has_broken_manifests(handle);
-                take_down(handle).await;
-                return Ok(if is_well { Ended::AllSucceeded } else { Ended::SomeFailed });
+            had_pods |= now.wanted > 0;
+            match course(&all, now) {
+                Course::GoesOn => {}
+                Course::Empty if had_pods => {
+                    logs.finish().await;
+                    plan.remarks.print("no pod is left: they were taken away before all had ended");
+                    return Ok(Ended::SomeFailed);
+                }
+                Course::Empty => return Err(RunError::NoPods),
+                Course::Over(barred) => {
+                    logs.finish().await;
+                    barred.iter().for_each(|barred| plan.remarks.print(&barred.to_string()));
+                    let is_well = all.iter().all(|view| has_succeeded(view)) && !has_broken_manifests(handle);
+                    take_down(handle).await;
+                    return Ok(if is_well { Ended::AllSucceeded } else { Ended::SomeFailed });
+                }
             }
             let changed = tokio::select! {
                 changed = changes.changed() => changed,
@@ -60,6 +69,71 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     // What became known last may have been the end of it.
     tell_news(handle, plan, &mut tellers);
     ended
+}
+
+/// How far the pods have come.
+#[derive(Debug, PartialEq)]
+enum Course<'a> {
+    GoesOn,
+    /// There is no pod, and none is wanted.
+    Empty,
+    /// Every pod has ended, but for those that never start.
+    Over(Vec<Barred<'a>>),
+}
+
+/// A pod that waits for its name, and the pod that has ended and keeps it: a name is free only when its pod is gone.
+#[derive(Debug, PartialEq)]
+struct Barred<'a> {
+    waits: &'a PodView,
+    ended: &'a PodView,
+}
+
+impl fmt::Display for Barred<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [waits, ended] = [self.waits, self.ended].map(|view| &view.pod.metadata);
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        write!(
+            f,
+            "{}/{} with UID {} did not run: its name is taken by the pod with UID {}, which has ended; give one of them \
+             another name",
+            text(&waits.namespace),
+            text(&waits.name),
+            text(&waits.uid),
+            text(&ended.uid),
+        )?;
+        // They tell where the other one comes from.
+        self.waits.events.iter().try_for_each(|event| write!(f, "\n  {}: {}", event.reason, event.message))
+    }
+}
+
+fn course(all: &[Arc<PodView>], now: Outlook) -> Course<'_> {
+    if all.is_empty() && now.wanted == 0 {
+        return Course::Empty;
+    }
+    // Who is not wanted goes, and leaves its name to others. A pod that waits for room gets it when others have ended, and
+    // is not on the board before it begins anew.
+    let is_settled = all.len() == now.wanted && now.waiting_for_room == 0 && now.beginning_anew == 0;
+    let mut barred = Vec::new();
+    for view in all {
+        match view.stage {
+            Stage::Terminated => {}
+            Stage::Pending => match holder(all, view) {
+                Some(ended) => barred.push(Barred { waits: view, ended }),
+                None => return Course::GoesOn,
+            },
+            Stage::Syncing | Stage::Terminating => return Course::GoesOn,
+        }
+    }
+    if is_settled { Course::Over(barred) } else { Course::GoesOn }
+}
+
+/// The pod that has ended and keeps the name of another.
+fn holder<'a>(all: &'a [Arc<PodView>], of: &PodView) -> Option<&'a PodView> {
+    let is_namesake = |view: &PodView| {
+        let [one, other] = [view, of].map(|view| &view.pod.metadata);
+        one.namespace == other.namespace && one.name == other.name
+    };
+    all.iter().map(|view| &**view).find(|view| view.stage == Stage::Terminated && is_namesake(view))
 }
 
 /// Says what is wrong with manifests and pods, when it becomes known.
@@ -106,5 +180,59 @@ async fn take_down(handle: &AgentHandle) {
         if changes.changed().await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Pod, PodStatus};
+
+    use super::*;
+
+    fn view(uid: &str, name: &str, stage: Stage) -> Arc<PodView> {
+        let mut pod = Pod::default();
+        pod.metadata.uid = Some(uid.to_owned());
+        pod.metadata.name = Some(name.to_owned());
+        pod.metadata.namespace = Some("default".to_owned());
+        let status = PodStatus::default();
+        Arc::new(PodView { pod: Arc::new(pod), status, version: 1, stage, events: Vec::new() })
+    }
+
+    fn wanted(wanted: usize) -> Outlook {
+        Outlook { wanted, ..Outlook::default() }
+    }
+
+    #[test]
+    fn it_is_over_when_every_pod_has_ended_that_can() {
+        use Stage::{Pending, Syncing, Terminated};
+        let over = |all: &[Arc<PodView>], now| match course(all, now) {
+            Course::GoesOn => None,
+            Course::Empty => panic!("there are pods"),
+            Course::Over(barred) => Some(barred.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        };
+        let (ended, waits) = (view("1", "web", Terminated), view("2", "web", Pending));
+        assert_eq!(over(std::slice::from_ref(&ended), wanted(1)), Some(vec![]));
+        assert_eq!(over(std::slice::from_ref(&ended), wanted(2)), None, "one is still to come");
+        let to_begin =
+            [Outlook { waiting_for_room: 1, ..wanted(1) }, Outlook { beginning_anew: 1, ..wanted(1) }];
+        for now in to_begin {
+            assert_eq!(over(std::slice::from_ref(&ended), now), None, "{now:?}");
+        }
+        let both = [ended.clone(), waits.clone()];
+        let barred = over(&both, wanted(2)).expect("it never starts");
+        let text = "default/web with UID 2 did not run: its name is taken by the pod with UID 1, which has ended; \
+                    give one of them another name";
+        assert_eq!(barred, [text]);
+        assert_eq!(over(&both, wanted(1)), None, "the first one goes, and leaves its name");
+        assert_eq!(over(&[view("1", "web", Syncing), waits.clone()], wanted(2)), None);
+        assert_eq!(over(&[view("1", "db", Terminated), waits.clone()], wanted(2)), None);
+        assert_eq!(over(&[ended, waits, view("3", "db", Syncing)], wanted(3)), None);
+    }
+
+    #[test]
+    fn nothing_is_there_only_when_nothing_is_wanted_and_nothing_left() {
+        assert_eq!(course(&[], wanted(0)), Course::Empty);
+        assert_eq!(course(&[], wanted(1)), Course::GoesOn, "it comes");
+        assert_eq!(course(&[view("1", "web", Stage::Terminated)], wanted(0)), Course::GoesOn, "it goes");
     }
 }

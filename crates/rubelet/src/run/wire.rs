@@ -162,7 +162,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     };
     let stood_still = watch::Sender::default();
     let ended = tokio::select! {
-        ended = running => ended?,
+        ended = running => ended,
         // A runtime may stand still with those who do not read its events.
         never = standstill::whenever_asked(&mut pleg, &observing, &stood_still) => match never {},
         never = rest::whenever_quiet(handle.board().changes(), rubelet_runtime::memory::give_back) => match never {},
@@ -175,6 +175,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     if let Some(lost) = lost {
         return Err(lost.into());
     }
+    let ended = ended?;
     if ended == Ended::Told {
         report::say_goodbye(&plan, &handle);
     }

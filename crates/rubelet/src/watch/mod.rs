@@ -241,8 +241,8 @@ impl Screen {
     }
 }
 
-/// When to look whether a call hangs. Nothing is made up for after a standstill.
-fn look_after_calls() -> Interval {
+/// When to look around. Nothing is made up for after a standstill.
+fn looks() -> Interval {
     let mut interval = tokio::time::interval(LIST_HANGS_AFTER);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
@@ -286,7 +286,7 @@ impl<'a> Following<'a> {
     /// Never ends by itself.
     async fn run(mut self, screen: &Screen) -> Result<std::convert::Infallible, Stopped> {
         self.wait_for_what_is_there(screen).await?;
-        let mut look_after_calls = look_after_calls();
+        let mut looks = looks();
         loop {
             tokio::select! {
                 biased;
@@ -301,12 +301,7 @@ impl<'a> Following<'a> {
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
                 Ok(()) = self.relists.changed() => self.note_calls(screen).await?,
                 Ok(()) = self.periods.changed() => self.note_period(screen).await?,
-                _ = look_after_calls.tick() => {
-                    if !printer::has_reader() {
-                        return Err(Stopped);
-                    }
-                    self.note_calls(screen).await?;
-                }
+                _ = looks.tick() => self.look_around(screen).await?,
                 next = next_event(&mut self.events, &screen.printer), if self.there.is_empty() => {
                     let (room, event) = next?;
                     screen.show_in(room, &Item::Event(&event));
@@ -318,12 +313,12 @@ impl<'a> Following<'a> {
     /// Waits for the first good relist and takes the pods that it found, in place of the events that led there.
     async fn wait_for_what_is_there(&mut self, screen: &Screen) -> Result<(), Stopped> {
         let cache = self.handle.cache();
-        let mut look_after_calls = look_after_calls();
+        let mut looks = looks();
         while self.relists.borrow_and_update().is_none() {
             tokio::select! {
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
                 Ok(()) = self.relists.changed() => {}
-                _ = look_after_calls.tick() => self.note_calls(screen).await?,
+                _ = looks.tick() => self.look_around(screen).await?,
             }
         }
         while self.events.try_next().is_some() {}
@@ -332,6 +327,14 @@ impl<'a> Following<'a> {
             .make_contiguous()
             .sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
         self.note_reach(screen).await
+    }
+
+    /// What nobody tells: that the reader is gone, and which calls hang.
+    async fn look_around(&mut self, screen: &Screen) -> Result<(), Stopped> {
+        if !printer::has_reader() {
+            return Err(Stopped);
+        }
+        self.note_calls(screen).await
     }
 
     async fn note_standstill(&mut self, screen: &Screen) -> Result<(), Stopped> {

@@ -137,6 +137,11 @@ async fn an_agent_that_died() {
         assert_eq!(names(&said).contains(&"agentDead"), is_missed, "{said:#}");
         if is_missed {
             assert_eq!((code, &said["pleg"]["pods"]), (Some(1), &2.into()), "{said:#}");
+            // The next one has the folder, and does not listen yet.
+            let lock = std::fs::File::open(Path::new(&agent.data()).join("agent.lock")).expect("left behind");
+            lock.try_lock().expect("nobody has it");
+            let (_, said) = run(&["doctor", "-o", "json", "--data-dir", &agent.data()]).await;
+            assert!(!names(&said).contains(&"agentDead"), "{said:#}");
         }
     }
 }

@@ -62,6 +62,24 @@ fn what_cannot_run_is_said_and_does_not_pass_for_a_success() {
 }
 
 #[test]
+fn of_two_pods_of_one_name_the_second_is_not_waited_for() {
+    let Some(node) = Node::new() else { return };
+    node.write("a.yaml", &job("web", "echo the first", "Never"));
+    let (other, second) = (node.path("b.yaml"), job("web", "echo the second", "Never"));
+    std::fs::write(&other, second).expect("writable");
+    let mut once = node.run_command();
+    let (code, out, err) = text(&once.arg(&other).arg("--once").output().expect("it runs"));
+    assert_eq!(code, Some(5), "{err}");
+    assert_eq!(out.lines().count(), 1, "{out}");
+    assert!(
+        err.contains("default/web-n with UID ") && err.contains("did not run: its name is taken"),
+        "{err}"
+    );
+    assert!(err.contains("a pod of this name comes from file "), "{err}");
+    node.assert_clean();
+}
+
+#[test]
 fn nothing_to_run_is_said() {
     let Some(node) = Node::new() else { return };
     let (code, _, err) = text(&node.ask(&["run"]));

@@ -196,3 +196,20 @@ async fn it_ends_when_its_reader_goes_away() {
     let ended = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends");
     assert_eq!(ended.expect("ours").code(), Some(0));
 }
+
+/// Also while it waits for its first list: nothing is printed before that is answered.
+#[tokio::test]
+async fn it_ends_when_its_reader_goes_away_from_a_runtime_that_hangs() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd16).serve(dir.path().join("s")).await.expect("served");
+    let fault = runtime.faults().on(Op::ListPodSandbox).hang();
+    let mut child = rubelet(&["watch", "-r", &runtime.endpoint()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    tokio::time::timeout(PATIENCE, fault.until_hits(1)).await.expect("it asks");
+    drop(child.stdout.take());
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends");
+    assert_eq!(ended.expect("ours").code(), Some(0));
+}

@@ -16,6 +16,8 @@ pub struct Outlook {
     pub wanted: usize,
     /// How many of them this node has no room for now, but would have if others were gone.
     pub waiting_for_room: usize,
+    /// How many of them end now to begin anew.
+    pub beginning_anew: usize,
 }
 
 impl Routes {
@@ -24,7 +26,7 @@ impl Routes {
         self.over = pods;
     }
 
-    /// A pod that was refused or stopped begins anew, as if it had just come.
+    /// A pod that was refused, stopped or renamed begins anew, as if it had just come.
     pub(super) fn ask_again(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
         let Some(record) = self.records.get_mut(uid) else { return };
         record.is_leaving = true;
@@ -86,6 +88,10 @@ impl Routes {
         let waits = |(_, record): &(&PodUid, &Record)| {
             record.refusal.is_some() && admission::admit(&record.pod, &[], &self.node).is_ok()
         };
-        Outlook { wanted: wanted.clone().count(), waiting_for_room: wanted.filter(waits).count() }
+        Outlook {
+            wanted: wanted.clone().count(),
+            waiting_for_room: wanted.clone().filter(waits).count(),
+            beginning_anew: wanted.filter(|(_, record)| record.is_leaving).count(),
+        }
     }
 }

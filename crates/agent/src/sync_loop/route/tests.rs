@@ -207,6 +207,52 @@ fn what_runs_already_is_adopted() {
 }
 
 #[test]
+fn nobody_is_renamed_while_it_lives() {
+    let (uid, first, second) = (PodUid::from("1"), [pod("1", "web")], [pod("1", "shop")]);
+    let renamed = |routes: &mut Routes| {
+        assert_eq!(routes.outlook(), Outlook { wanted: 1, waiting_for_room: 0, beginning_anew: 1 });
+        assert_eq!(told(&routes.ended(&uid, true)), ["respawn 1", "start 1", "end 1"], "under its old name");
+        assert_eq!(&*routes.records[&uid].name, "web_default");
+        assert_eq!(told(&routes.ended(&uid, false)), ["spawn 1", "start 1"]);
+        assert_eq!(&*routes.records[&uid].name, "shop_default");
+    };
+
+    let mut routes = Routes::new([file(), url()], Node::named("n"));
+    routes.source(delta(file(), Operation::Add, &first));
+    assert!(routes.source(delta(file(), Operation::Remove, &first)).is_empty(), "it might be another's");
+    assert_eq!(told(&routes.source(delta(file(), Operation::Add, &second))), ["end 1"]);
+    renamed(&mut routes);
+
+    let mut routes = two_sources();
+    assert_eq!(told(&routes.source(delta(url(), Operation::Add, &second))), ["end 1"], "another calls it so");
+    renamed(&mut routes);
+    assert_eq!(told(&routes.source(delta(url(), Operation::Remove, &second))), ["end 1"], "and lets go");
+}
+
+#[test]
+fn what_was_renamed_while_no_agent_ran_ends_before_it_comes() {
+    let was_called = |name: &str| {
+        let mut routes = Routes::new([file(), url()], Node::named("n"));
+        routes.survey(vec![PodRef::new("1", "default", name), PodRef::new("old", "default", "shop")]);
+        let commands = routes.source(delta(file(), Operation::Add, &[pod("1", "shop")]));
+        (told(&commands), routes)
+    };
+    let (commands, mut routes) = was_called("web");
+    assert_eq!(commands, ["spawn 1", "start 1", "end soon 1"]);
+    assert_eq!(&*routes.records[&PodUid::from("1")].name, "web_default");
+    assert_eq!(
+        told(&routes.ended(&"1".into(), false)),
+        ["spawn old", "start old", "end soon old", "spawn 1"],
+        "who has its new name goes first"
+    );
+    assert_eq!(told(&routes.ended(&"old".into(), false)), ["start 1"]);
+    for same in ["shop", ""] {
+        let (commands, _) = was_called(same);
+        assert_eq!(commands, ["spawn old", "start old", "end soon old", "spawn 1"], "{same:?} is adopted");
+    }
+}
+
+#[test]
 fn changed_objects_concern_the_pods_of_their_source() {
     let mut routes = Routes::new([file(), url()], Node::named("n"));
     routes.source(delta(file(), Operation::Add, &[pod("1", "a")]));
@@ -268,13 +314,13 @@ fn who_does_not_fit_is_refused_and_asked_again_when_there_is_room_first_come_fir
             "start 4"
         ]
     );
-    assert_eq!(routes.outlook(), Outlook { wanted: 4, waiting_for_room: 2 });
+    assert_eq!(routes.outlook(), Outlook { wanted: 4, waiting_for_room: 2, beginning_anew: 0 });
     assert!(routes.reconsider().is_empty(), "nothing has changed");
     routes.source(delta(file(), Operation::Remove, &[one]));
     assert_eq!(told(&routes.ended(&"1".into(), false)), ["end 2"], "the third no longer fits beside it");
-    assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 2 });
+    assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 2, beginning_anew: 1 });
     assert_eq!(told(&routes.ended(&"2".into(), false)), ["spawn 2", "start 2"]);
-    assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 1 });
+    assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 1, beginning_anew: 0 });
     routes.are_over([PodUid::from("2")].into());
     assert_eq!(told(&routes.reconsider()), ["end 3"], "a pod that has ended takes no room");
 }

@@ -29,7 +29,10 @@ struct Mounted {
 /// What is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Holds {
-    Volume { source: PathBuf, is_writable: bool },
+    Volume {
+        source: PathBuf,
+        is_writable: bool,
+    },
     /// A file system of the kernel, with nothing in it that leads anywhere.
     Kernel,
 }
