@@ -17,8 +17,6 @@ pub use crate::image::PullRate;
 pub fn pleg_config() -> pleg::Config {
     let mut config = pleg::Config::default();
     config.start_patience = Duration::from_secs(30);
-    // A list of all pods would have those inspected that are half made, too: a look at each costs less, even for many.
-    config.look_limit = 64;
     config
 }
 
