@@ -2,8 +2,11 @@
 //!
 //! All of this blocks, though never for long: the kernel answers from memory.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::name::GroupName;
 use super::values::{Setting, Values, Version};
@@ -102,6 +105,17 @@ impl Hierarchies {
         self.mounts.iter().try_for_each(|mount| remove_tree(&mount.folder(group)))
     }
 
+    /// Kills who is in a group or in those below it, and tells how many that were. They end when they can.
+    pub(super) fn kill(&self, group: &GroupName) -> usize {
+        let mut members = BTreeSet::new();
+        self.mounts.iter().for_each(|mount| add_members(&mount.folder(group), &mut members));
+        let is_killed = |pid: &&i32| {
+            // Who is of another namespace of processes is called 0, which is nobody's.
+            Pid::from_raw(**pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+        };
+        members.iter().filter(is_killed).count()
+    }
+
     /// Removes a group that is empty; another stays.
     pub(super) fn remove_if_empty(&self, group: &GroupName) {
         for mount in &self.mounts {
@@ -173,6 +187,17 @@ fn remove_tree(folder: &Path) -> io::Result<()> {
     match std::fs::remove_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result.map_err(|error| at(folder, &error)),
+    }
+}
+
+fn add_members(folder: &Path, members: &mut BTreeSet<i32>) {
+    let listed = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    members.extend(listed.lines().filter_map(|line| line.parse::<i32>().ok()));
+    // What cannot be read has gone, or says so when it is to be removed.
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            add_members(&entry.path(), members);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ mod hierarchy;
 mod name;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -68,6 +68,8 @@ pub struct PodGroups {
     /// What pods ask for that are neither sure of all nor of nothing: the weight of their class. Who changes it holds the
     /// lock until it is written, so that what is written last is what is known last.
     burstable: Mutex<BTreeMap<PodUid, i64>>,
+    /// Pods whose groups could not be removed the last time: somebody is in them of whom the runtime does not know.
+    haunted: Mutex<BTreeSet<PodUid>>,
 }
 
 /// A group above may be removed by another agent between two steps of making one: then it is made again.
@@ -99,6 +101,7 @@ impl PodGroups {
             pids_limit: settings.pids_limit,
             hierarchies,
             burstable: Mutex::default(),
+            haunted: Mutex::default(),
         }
     }
 
@@ -192,14 +195,24 @@ impl PodGroups {
         }
     }
 
-    /// Removes the group of a pod of which nothing runs any more, whatever its class was. Blocks.
+    /// Removes the group of a pod of which nothing runs any more by the runtime's word, whatever its class was. Blocks.
+    ///
+    /// A runtime that is killed while it makes a container may forget it, and then nobody else ends its processes. Who is
+    /// in the group when this is tried again is killed; the first time it may be somebody who is just leaving.
     pub(crate) fn forget(&self, uid: &PodUid) -> Result<(), GroupError> {
         let Some(hierarchies) = &self.hierarchies else { return Ok(()) };
         let mut burstable = self.burstable.lock();
         for class in [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort] {
             let group = self.root.tier(class).pod(uid);
-            hierarchies.remove(&group).map_err(|source| GroupError { group, source })?;
+            if let Err(source) = hierarchies.remove(&group) {
+                if !self.haunted.lock().insert(uid.clone()) {
+                    let killed = hierarchies.kill(&group);
+                    tracing::warn!(%group, killed, "killed who was left of a pod that has ended");
+                }
+                return Err(GroupError { group, source });
+            }
         }
+        self.haunted.lock().remove(uid);
         if burstable.remove(uid).is_some() && !burstable.is_empty() {
             let tier = self.root.tier(QosClass::Burstable);
             let weighed = self.weigh(hierarchies, QosClass::Burstable, &burstable);

@@ -1,5 +1,6 @@
 //! Groups of pods, in folders that are not the kernel's.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
@@ -154,6 +155,30 @@ fn what_is_in_use_stays_and_is_told() {
     machinery.remove_files();
     machinery.groups.forget(&"a".into()).unwrap();
     assert!(!machinery.at("kubepods").exists());
+}
+
+#[test]
+fn who_is_still_there_the_second_time_is_killed() {
+    let machinery = Machinery::new(Version::Two);
+    let forgotten = || std::process::Command::new("sleep").arg("1000000").spawn().unwrap();
+    let (mut left, mut other) = (forgotten(), forgotten());
+    for (group, processes) in
+        [("poda/container", format!("0\n{}\n", left.id())), ("podb", format!("{}\n", other.id()))]
+    {
+        let group = format!("kubepods/besteffort/{group}");
+        machinery.put_files(&group, &[]);
+        std::fs::write(machinery.at(&group).join("cgroup.procs"), processes).unwrap();
+    }
+    machinery.groups.forget(&"a".into()).unwrap_err();
+    assert_eq!(left.try_wait().unwrap(), None, "it may be just leaving");
+    machinery.groups.forget(&"a".into()).unwrap_err();
+    assert_eq!(left.wait().unwrap().signal(), Some(9));
+    remove_files(&machinery.at("kubepods/besteffort/poda"));
+    machinery.groups.forget(&"a".into()).unwrap();
+    assert!(!machinery.at("kubepods/besteffort/poda").exists());
+    assert_eq!(other.try_wait().unwrap(), None, "another pod's");
+    other.kill().unwrap();
+    other.wait().unwrap();
 }
 
 #[test]
