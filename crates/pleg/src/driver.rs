@@ -243,10 +243,6 @@ impl Shared {
             | Input::Announced { .. }
             | Input::Interrupted => return,
         };
-        self.reach.send_if_modified(|now| {
-            let changed = *now != reach;
-            *now = reach;
-            changed
-        });
+        self.reach.tell_news(reach);
     }
 }

@@ -24,8 +24,8 @@ use crate::stream_facts::StreamFacts;
 
 /// A pod lifecycle event generator on one runtime.
 ///
-/// It does nothing until [started](Self::start). Dropping it ends every task of it, and tells whoever still
-/// waits or reads that nothing more will come.
+/// It does nothing until [started](Self::start). Dropping it ends every task of it, tells whoever still waits or
+/// reads that nothing more will come, and ends its recording.
 #[derive(Debug)]
 pub struct Pleg<O> {
     observer: Arc<O>,
@@ -56,6 +56,10 @@ impl<O: Observe> Pleg<O> {
 
     /// Starts observing, on the current tokio runtime. Does nothing if it is running. After a
     /// [stop](Self::stop) it goes on from what it knew.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     pub fn start(&mut self) {
         if self.running.as_ref().is_some_and(|running| !running.is_ending()) {
             return;
@@ -85,7 +89,8 @@ impl<O: Observe> Pleg<O> {
         self.running = None;
     }
 
-    /// Has everything that it is told recorded from now on. Returns the recorder before it, if there was one.
+    /// Has everything that it is told recorded from now on, or nothing any more. Returns the recorder before it, if there
+    /// was one: [`finish`](crate::record::Recorder::finish) tells whether all of it was written.
     #[cfg(feature = "record")]
     pub fn record(&self, recorder: Option<crate::record::Recorder>) -> Option<crate::record::Recorder> {
         std::mem::replace(&mut *self.handle.shared.recorder.lock(), recorder)
@@ -103,8 +108,7 @@ impl<O> Drop for Pleg<O> {
         if let Some(running) = self.running.take() {
             running.task.abort();
         }
-        self.handle.shared.cache.close();
-        self.handle.shared.feed.close();
+        self.handle.shared.close();
     }
 }
 
@@ -184,7 +188,8 @@ impl Handle {
         self.shared.stream_facts()
     }
 
-    /// Whether the runtime answers, for those who want to follow that.
+    /// Whether the runtime answers, for those who want to follow that. Closed when the [`Pleg`] is dropped, as are
+    /// [`relists`](Self::relists) and [`periods`](Self::periods).
     #[must_use]
     pub fn reach(&self) -> watch::Receiver<Reach> {
         self.shared.reach.subscribe()

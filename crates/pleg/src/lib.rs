@@ -62,6 +62,9 @@
 //! # Features
 //!
 //! - `cri`: the `cri` module, an observer over a CRI client. Without it the crate needs neither tonic nor protobuf.
+//! - `record`: the `record` module, a flight recorder and its replay.
+//!
+//! Neither is on by default. [`model`] is the crate `rubelet-model`, whose types stand in most signatures here.
 
 mod announce;
 mod cache;
@@ -90,6 +93,9 @@ mod report;
 mod requests;
 mod shared;
 mod stream_facts;
+mod told;
+
+pub use rubelet_model as model;
 
 pub use announce::{Announcement, Announcements, LifeStep, NoAnnouncements, StreamError};
 pub use cache::{CacheReader, CachedStatus, Closed};

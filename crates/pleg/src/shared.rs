@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cache::CacheWriter;
@@ -18,6 +17,7 @@ use crate::progress::CallBoard;
 use crate::report::Report;
 use crate::requests::Requests;
 use crate::stream_facts::StreamFacts;
+use crate::told::Told;
 
 /// Whether the runtime answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +46,11 @@ pub(crate) struct Shared {
     pub(crate) feed: Feed,
     pub(crate) requests: Arc<Requests>,
     pub(crate) board: CallBoard,
-    pub(crate) reach: watch::Sender<Reach>,
+    pub(crate) reach: Told<Reach>,
     /// When the newest good relist that has ended was asked for.
-    pub(crate) relists: watch::Sender<Option<Stamp>>,
+    pub(crate) relists: Told<Option<Stamp>>,
     /// How often all pods are listed since that last changed, and why it did.
-    pub(crate) periods: watch::Sender<Option<(Duration, PeriodReason)>>,
+    pub(crate) periods: Told<Option<(Duration, PeriodReason)>>,
     /// Read by the driver's clock at every step.
     jumps: Mutex<JumpWatch>,
     metrics: Metrics,
@@ -61,18 +61,19 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config, metrics: Metrics) -> Self {
         let clock = Clock::start();
-        metrics.period.set(config.relist_period.as_secs_f64());
+        let core = Core::new(config, clock.stamp());
+        metrics.period.set(core.period().as_secs_f64());
         let requests = Arc::<Requests>::default();
         Self {
             config,
-            core: Mutex::new(Core::new(config, clock.stamp())),
+            core: Mutex::new(core),
             cache: CacheWriter::new(requests.clone()),
             feed: Feed::default(),
             requests,
             board: CallBoard::new(clock.clone()),
-            reach: watch::Sender::new(Reach::Unasked),
-            relists: watch::Sender::new(None),
-            periods: watch::Sender::new(None),
+            reach: Told::new(Reach::Unasked),
+            relists: Told::new(None),
+            periods: Told::new(None),
             jumps: Mutex::default(),
             metrics,
             #[cfg(feature = "record")]
@@ -102,6 +103,17 @@ impl Shared {
             self.metrics.last_seen.set(wall.saturating_sub(asked.until(now.stamp)).as_secs_f64());
         }
         effects
+    }
+
+    /// Nothing more will come: whoever waits or reads is told so.
+    pub(crate) fn close(&self) {
+        self.cache.close();
+        self.feed.close();
+        self.reach.close();
+        self.relists.close();
+        self.periods.close();
+        #[cfg(feature = "record")]
+        drop(self.recorder.lock().take());
     }
 
     pub(crate) fn next_tick(&self) -> Option<Instant> {
@@ -145,10 +157,10 @@ impl Shared {
         self.metrics.observe(measure);
         match measure {
             Measure::Relist { asked: Some(asked), .. } => {
-                self.relists.send_replace(Some(asked));
+                self.relists.tell(Some(asked));
             }
             Measure::Period { period, reason } => {
-                self.periods.send_replace(Some((period, reason)));
+                self.periods.tell(Some((period, reason)));
             }
             _ => {}
         }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::SHORTEST_PERIOD;
+
 /// How much longer the next period is after a list that found nothing new.
 const GROWTH: u32 = 4;
 
@@ -51,7 +53,9 @@ pub(super) struct Period {
 }
 
 impl Period {
+    /// Between these two; shorter than [`SHORTEST_PERIOD`] would be without a pause, whoever asks for it.
     pub(super) fn new(shortest: Duration, longest: Duration) -> Self {
+        let shortest = shortest.max(SHORTEST_PERIOD);
         Self { shortest, longest: longest.max(shortest), now: shortest, reason: None }
     }
 
@@ -69,7 +73,7 @@ impl Period {
 
     /// Whether it changed.
     pub(super) fn grow(&mut self) -> bool {
-        self.change((self.now * GROWTH).min(self.longest), PeriodReason::AllAnnounced)
+        self.change(self.now.saturating_mul(GROWTH).min(self.longest), PeriodReason::AllAnnounced)
     }
 
     /// Whether it changed.
@@ -105,5 +109,12 @@ mod tests {
         assert!(!period.reset(PeriodReason::NoStream), "nothing changed");
         assert_eq!(period.reason(), Some(PeriodReason::Unannounced));
         assert!(!Period::new(seconds(5), seconds(1)).grow(), "never shorter than the shortest");
+    }
+
+    #[test]
+    fn neither_none_at_all_nor_for_ever_is_too_much() {
+        assert_eq!(Period::new(Duration::ZERO, Duration::ZERO).now(), SHORTEST_PERIOD);
+        let mut for_ever = Period::new(Duration::MAX, Duration::MAX);
+        assert!(!for_ever.grow() && for_ever.now() == Duration::MAX);
     }
 }

@@ -15,7 +15,8 @@ const END: u64 = 64;
 
 /// Records one PLEG. Give it to [`Pleg::record`](crate::Pleg::record).
 ///
-/// What it has been given is on disk when [`finish`](Self::finish) has returned, or soon after it is dropped.
+/// What it has been given is on disk when [`finish`](Self::finish) has returned, or soon after it is dropped. Only
+/// `finish` tells whether all of it could be written.
 #[derive(Debug)]
 pub struct Recorder {
     sink: Sink,
@@ -174,18 +175,32 @@ impl Recorder {
         Noted::LeftOut
     }
 
-    /// Ends the recording, and waits until it is written.
+    /// Ends the recording, and waits until it is written. This blocks: in a program that has other things to do, call it
+    /// from `spawn_blocking`.
     ///
     /// # Errors
     ///
     /// If it could not all be written.
     pub fn finish(mut self) -> Result<(), RecordError> {
+        let last = self.last();
+        self.sink.finish(last)
+    }
+
+    /// What ends the recording.
+    fn last(&self) -> Vec<u8> {
         let mut last = Vec::new();
         if self.left_out > 0 {
             frame::write(&mut last, &Entry::Gap(self.left_out));
         }
         last.extend(end());
-        self.sink.finish(last)
+        last
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Without waiting: if it finds no room, or was finished, so be it.
+        self.sink.order(Order::Write(self.last()));
     }
 }
 

@@ -137,3 +137,29 @@ async fn a_subscriber_that_sleeps_loses_nothing_and_slows_nobody() {
     assert_eq!(merged.len(), 10);
     assert!(merged.values().all(|count| *count == 1_000), "{merged:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_period_of_nothing_is_no_reason_to_ask_without_a_pause() {
+    let runtime = FakeRuntime::default();
+    let mut config = Config::default();
+    (config.relist_period, config.follow_events) = (Duration::ZERO, false);
+    let mut pleg = Pleg::new(runtime.clone(), config, Metrics::default());
+    pleg.start();
+    tokio::time::sleep(Duration::from_millis(1_050)).await;
+    assert_eq!(runtime.0.lists.load(Ordering::Relaxed), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_period_that_never_ends_leaves_it_to_the_announcements() {
+    let runtime = FakeRuntime::default();
+    let stream = runtime.announces();
+    let mut config = Config::default();
+    (config.relist_period, config.longest_period) = (Duration::MAX, Duration::MAX);
+    let mut pleg = Pleg::new(runtime.clone(), config, Metrics::default());
+    let mut events = pleg.handle().subscribe();
+    pleg.start();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    runtime.set("a", ContainerState::Exited);
+    stream.send(stopped_of("a")).expect("it listens");
+    assert_eq!(next(&mut events).await.kind, EventKind::ContainerDied);
+}

@@ -57,9 +57,13 @@ async fn dropping_it_ends_every_task_and_tells_everyone() {
         async move { cache.newer_than(&"hung".into(), stamp).await }
     });
     tokio::task::yield_now().await;
+    let (mut reach, mut relists, mut periods) = (handle.reach(), handle.relists(), handle.periods());
     drop(pleg);
     assert_eq!(waiter.await.expect("no panic"), Err(pleg::Closed));
     assert_eq!(events.next().await, None);
+    let followed = (reach.changed().await, relists.changed().await, periods.changed().await);
+    assert!(matches!(followed, (Err(_), Err(_), Err(_))), "{followed:?}");
+    assert!(handle.reach().changed().await.is_err(), "nor does who comes later wait for ever");
     while runtime.0.under_way.load(Ordering::Relaxed) > 0 {
         tokio::task::yield_now().await;
     }
@@ -83,4 +87,34 @@ async fn a_stop_that_is_given_up_and_a_start_leave_one_driver() {
     runtime.set("a", ContainerState::Exited);
     assert_eq!(next(&mut events).await.kind, EventKind::ContainerDied);
     assert!(handle.health().healthy, "{}", handle.health());
+}
+
+#[cfg(feature = "record")]
+#[tokio::test]
+async fn dropping_it_ends_its_recording_though_a_handle_is_left() {
+    use pleg::record::{Recorder, Recording, Replay};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("recording");
+    let runtime = FakeRuntime::default();
+    runtime.set("a", ContainerState::Running);
+    let mut pleg = Pleg::new(runtime, Config::default(), Metrics::default());
+    let recorder = Recorder::to_file(&file, "a test").expect("a new file");
+    let mut writing = recorder.trouble();
+    assert!(pleg.record(Some(recorder)).is_none());
+    let handle = pleg.handle();
+    let mut events = handle.subscribe();
+    pleg.start();
+    next(&mut events).await;
+    drop(pleg);
+
+    assert!(writing.changed().await.is_err(), "nothing went wrong, and nobody writes any more");
+    let written = std::fs::read(&file).expect("a file");
+    let mut replay = Replay::new(Recording::open(&written[..]).expect("a recording"));
+    let mut played = 0;
+    while replay.next_while(|_| true).expect("it is whole").is_some() {
+        played += 1;
+    }
+    assert_eq!(played, 1);
+    drop(handle);
 }
