@@ -27,10 +27,9 @@ mod telling;
 mod wishes;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_model::{PodUid, RuntimePod};
+use rubelet_model::PodUid;
 use serde::{Deserialize, Serialize};
 
 use agenda::{Agenda, Task};
@@ -41,8 +40,8 @@ use wishes::Wish;
 
 pub use config::Config;
 pub use period::PeriodReason;
-pub use protocol::{Effect, Input, Measure};
-pub use tally::Tally;
+pub(crate) use protocol::{Effect, Input, Measure};
+pub(crate) use tally::Tally;
 
 use crate::clock::{Now, Stamp};
 use crate::event::Trigger;
@@ -63,7 +62,7 @@ const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
 /// The state machine.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Core {
+pub(crate) struct Core {
     config: Config,
     records: Register,
     full_list: FullList,
@@ -97,7 +96,7 @@ pub struct Core {
 impl Core {
     /// A PLEG that knows nothing and lists at once.
     #[must_use]
-    pub fn new(config: Config, now: Stamp) -> Self {
+    pub(crate) fn new(config: Config, now: Stamp) -> Self {
         Self {
             config,
             records: Register::default(),
@@ -128,7 +127,7 @@ impl Core {
 
     /// Takes one input and says what to do about it.
     #[must_use]
-    pub fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
+    pub(crate) fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
         let mut out = Vec::new();
         match input {
             // In a step of its own, so that what was put off never looks like what a list or a look led to.
@@ -155,7 +154,7 @@ impl Core {
 
     /// When [`Input::Tick`] has something to do, if ever.
     #[must_use]
-    pub fn next_tick(&self) -> Option<Stamp> {
+    pub(crate) fn next_tick(&self) -> Option<Stamp> {
         let list = match self.full_list {
             FullList::DueAt(due) => Some(due),
             FullList::InFlight { .. } => None,
@@ -164,58 +163,40 @@ impl Core {
         list.into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// How the listing of all pods goes.
-    #[must_use]
-    pub fn list_facts(&self) -> &ListFacts {
-        &self.list_facts
-    }
-
     /// How the runtime's announcements go.
     #[must_use]
-    pub fn stream_facts(&self) -> &StreamFacts {
+    pub(crate) fn stream_facts(&self) -> &StreamFacts {
         &self.announced.facts
     }
 
     /// From the end of one list of all pods to the start of the next, at present.
     #[must_use]
-    pub fn period(&self) -> Duration {
+    pub(crate) fn period(&self) -> Duration {
         self.period.now()
     }
 
     /// Why the period is what it is, if it was ever otherwise.
     #[must_use]
-    pub fn period_reason(&self) -> Option<PeriodReason> {
+    pub(crate) fn period_reason(&self) -> Option<PeriodReason> {
         self.period.reason()
-    }
-
-    /// When the last inspection that succeeded was begun.
-    #[must_use]
-    pub fn last_inspection(&self) -> Option<Stamp> {
-        self.last_inspection
     }
 
     /// The pods whose inspection fails, or has been under way for longer than it should.
     #[must_use]
-    pub fn troubled_pods(&self, now: Stamp) -> Vec<PodFacts> {
+    pub(crate) fn troubled_pods(&self, now: Stamp) -> Vec<PodFacts> {
         self.records.values().filter_map(|record| self.trouble_of(record, now)).collect()
     }
 
     /// How many pods are known.
     #[must_use]
-    pub fn pod_count(&self) -> usize {
+    pub(crate) fn pod_count(&self) -> usize {
         self.records.len()
     }
 
     /// How many inspections are under way.
     #[must_use]
-    pub fn inspections_in_flight(&self) -> usize {
+    pub(crate) fn inspections_in_flight(&self) -> usize {
         self.lanes.in_flight()
-    }
-
-    /// The list view of a pod that the last good inspection was made of.
-    #[must_use]
-    pub fn committed(&self, pod: &PodUid) -> Option<&RuntimePod> {
-        self.records.get(pod)?.committed().map(Arc::as_ref)
     }
 
     /// Does what was put off until now.
@@ -235,7 +216,7 @@ impl Core {
 
     /// The health that all of it adds up to, with these calls under way.
     #[must_use]
-    pub fn health(&self, calls: &[(Stage, CallInFlight)], now: Stamp) -> Health {
+    pub(crate) fn health(&self, calls: &[(Stage, CallInFlight)], now: Stamp) -> Health {
         let pods = self.troubled_pods(now);
         let health = Health::assess(&self.list_facts, pods, calls, self.config.relist_threshold, now);
         Health {

@@ -11,7 +11,7 @@ use crate::event::EventKind;
 
 /// What one list says of something that is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Seen {
+pub(crate) enum Seen {
     /// It runs (a sandbox: is ready).
     Running,
     /// It ended (a sandbox: is not ready).
@@ -42,7 +42,7 @@ impl From<SandboxState> for Seen {
 
 /// The last thing that subscribers were told about something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Told {
+pub(crate) enum Told {
     /// Not even that it exists.
     Nothing,
     /// That it started.
@@ -53,7 +53,7 @@ pub enum Told {
 
 /// What is committed about something: where it was seen last, and what that told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Known {
+pub(crate) enum Known {
     /// Seen running; its start has been told.
     Running,
     /// Seen exited; its death has been told.
@@ -65,7 +65,7 @@ pub enum Known {
 impl Known {
     /// What subscribers were told last.
     #[must_use]
-    pub const fn told(self) -> Told {
+    pub(crate) const fn told(self) -> Told {
         match self {
             Self::Running => Told::Started,
             Self::Exited => Told::Died,
@@ -76,7 +76,7 @@ impl Known {
 
 /// What to tell when something known as `old` (`None`: not known) is seen as `new` (`None`: not in the list).
 #[must_use]
-pub const fn events(old: Option<Known>, new: Option<Seen>) -> &'static [EventKind] {
+pub(crate) const fn events(old: Option<Known>, new: Option<Seen>) -> &'static [EventKind] {
     use EventKind::{ContainerChanged, ContainerDied, ContainerRemoved, ContainerStarted};
     match (old, new) {
         (None, None)
@@ -104,7 +104,7 @@ pub const fn events(old: Option<Known>, new: Option<Seen>) -> &'static [EventKin
 
 /// What is known once `new` has been committed over `old`.
 #[must_use]
-pub const fn commit(old: Option<Known>, new: Seen) -> Known {
+pub(crate) const fn commit(old: Option<Known>, new: Seen) -> Known {
     match new {
         Seen::Running => Known::Running,
         Seen::Exited => Known::Exited,

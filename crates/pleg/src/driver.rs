@@ -111,7 +111,7 @@ impl<O: Observe> Driver<O> {
             Effect::List { asked } => self.list(asked),
             Effect::Look { pod, asked } => self.look(pod, asked),
             Effect::Inspect { snapshot, ticket } => self.inspect(snapshot, ticket),
-            Effect::Abandon { ticket, .. } => {
+            Effect::Abandon { ticket } => {
                 if let Some(inspection) = self.inspections.remove(&ticket) {
                     inspection.abort();
                 }

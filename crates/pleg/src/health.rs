@@ -17,7 +17,7 @@ use crate::progress::{CallInFlight, CallReport, Stage};
 
 /// How the listing of all pods has gone so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct ListFacts {
+pub(crate) struct ListFacts {
     /// When the last list that succeeded was asked for.
     pub last_success: Option<Stamp>,
     /// The lists that failed since.
@@ -44,7 +44,7 @@ impl ListFacts {
 
 /// A pod that cannot be inspected.
 #[derive(Clone, Debug)]
-pub struct PodFacts {
+pub(crate) struct PodFacts {
     /// Which pod.
     pub pod: PodRef,
     /// Since when: the start of the first inspection that has not succeeded.
@@ -109,7 +109,7 @@ pub struct StuckPod {
 impl Health {
     /// The health that these facts add up to at `now`.
     #[must_use]
-    pub fn assess(
+    pub(crate) fn assess(
         list: &ListFacts,
         pods: Vec<PodFacts>,
         calls: &[(Stage, CallInFlight)],

@@ -37,7 +37,7 @@
 //!
 //! - **One writer** (P1). Only lists and inspections change what is known. A [nudge](Handle::nudge), or an
 //!   [announcement](Announcement) of the runtime, changes when something is noticed, never what.
-//! - **A total table** (P2). Every pair of old and new state has a [row](diff::events); the same view twice tells nothing.
+//! - **A total table** (P2). Every pair of old and new state has a row; the same view twice tells nothing.
 //! - **Facts once, in order** (P3). `ContainerStarted`, `ContainerDied` and `ContainerRemoved` each follow a real change;
 //!   death comes before removal, nothing after it. Folding all events over the empty node gives what is there.
 //! - **No commit without an inspection** (P4). A failed one is made again, and its error is in the cache.
@@ -69,10 +69,10 @@
 mod announce;
 mod cache;
 pub mod clock;
-pub mod core;
+mod core;
 #[cfg(feature = "cri")]
 pub mod cri;
-pub mod diff;
+mod diff;
 mod driver;
 mod event;
 mod feed;
@@ -105,11 +105,10 @@ pub use event::{EventKind, Exit, PodEvent, Subject, Trigger};
 pub use feed::{PER_POD, Subscription};
 pub use go_duration::GoDuration;
 pub use handle::{Handle, Pleg};
-pub use health::{Health, ListFacts, PodFacts, StuckPod};
+pub use health::{Health, StuckPod};
 pub use metrics::Metrics;
 pub use observe::{Call, Failure, Listing, Observe, ObserveError};
-pub use progress::{CallInFlight, CallReport, Calling, Progress, Stage};
-pub use records::Snapshot;
+pub use progress::{CallReport, Calling, Progress};
 pub use report::{Report, StageReport, StreamReport};
 pub use shared::Reach;
 pub use stream_facts::StreamFacts;

@@ -17,7 +17,7 @@ use crate::observe::Call;
 
 /// What a call is made for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// The list of all pods.
     List,
     /// The list of one pod.
@@ -28,7 +28,7 @@ pub enum Stage {
 
 /// A call that has not answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallInFlight {
+pub(crate) struct CallInFlight {
     /// Which call.
     pub call: Call,
     /// About which container or sandbox; nothing for a list.
@@ -40,7 +40,7 @@ pub struct CallInFlight {
 impl CallInFlight {
     /// In words, as of `now`.
     #[must_use]
-    pub fn describe(&self, now: Stamp) -> String {
+    pub(crate) fn describe(&self, now: Stamp) -> String {
         let age = GoDuration(self.since.until(now));
         match &self.target {
             Some(target) => format!("{} of {target} in flight for {age}", self.call),
@@ -50,7 +50,7 @@ impl CallInFlight {
 
     /// As of `now`, with an age in place of a moment.
     #[must_use]
-    pub fn report(&self, now: Stamp) -> CallReport {
+    pub(crate) fn report(&self, now: Stamp) -> CallReport {
         CallReport { call: self.call, target: self.target.clone(), age: self.since.until(now) }
     }
 }

@@ -23,13 +23,13 @@ pub(crate) use register::Register;
 
 /// One pod in one list.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// What the list said.
-    pub pod: Arc<RuntimePod>,
+    pub(crate) pod: Arc<RuntimePod>,
     /// Just before the list was asked for: nothing in it is older.
-    pub asked: Stamp,
+    pub(crate) asked: Stamp,
     /// Why the list was asked for.
-    pub trigger: Trigger,
+    pub(crate) trigger: Trigger,
 }
 
 /// Something in a pod that changed, and what that tells.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rubelet_model::{
-    ContainerState, ContainerStatus, ListedContainer, ListedSandbox, PodRef, PodStatus, SandboxId,
-    SandboxState, SandboxStatus, UnixNanos,
+    ContainerState, ContainerStatus, ListedContainer, ListedSandbox, PodRef, PodStatus, RuntimePod,
+    SandboxId, SandboxState, SandboxStatus, UnixNanos,
 };
 
 use super::*;
@@ -20,6 +20,13 @@ use crate::records::Snapshot;
 
 pub(super) use ContainerState::{Created, Exited, Running, Unknown};
 pub(super) use SandboxState::{NotReady, Ready};
+
+impl Core {
+    /// The list view of a pod that the last good inspection was made of.
+    pub(super) fn committed(&self, pod: &PodUid) -> Option<&RuntimePod> {
+        self.records.get(pod)?.committed().map(Arc::as_ref)
+    }
+}
 
 /// An event, as the scenarios write it.
 pub(super) type Told = (EventKind, String, String);
@@ -168,7 +175,7 @@ impl Harness {
                 Effect::AbandonLook { pod, asked } => {
                     self.looks.retain(|(other, at)| (other, at) != (&pod, &asked));
                 }
-                Effect::Abandon { ticket, .. } => self.inspections.retain(|(_, other)| *other != ticket),
+                Effect::Abandon { ticket } => self.inspections.retain(|(_, other)| *other != ticket),
                 Effect::Store { pod, status, asked } => self.cache.store(&pod, status, asked),
                 Effect::Forget { pod } => self.cache.forget(&pod),
                 Effect::Hold { pod } => self.cache.hold(pod),

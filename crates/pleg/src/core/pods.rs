@@ -72,7 +72,7 @@ impl Core {
         out.extend(record.end_look(now.stamp));
         match record.inspection {
             Inspection::InFlight { ticket, .. } => {
-                out.push(Effect::Abandon { pod: uid.clone(), ticket });
+                out.push(Effect::Abandon { ticket });
                 self.lanes.finish(uid);
             }
             Inspection::Queued { .. } => self.lanes.withdraw(uid),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use rubelet_model::{ContainerState, SandboxState};
+use rubelet_model::{ContainerState, RuntimePod, SandboxState};
 
 use super::harness::{Harness, announcement, container, pod, sandbox};
 use super::*;

@@ -16,7 +16,7 @@ use crate::records::Snapshot;
 /// What can happen to a PLEG.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Input {
+pub(crate) enum Input {
     /// Time has passed.
     Tick,
     /// The answer to [`Effect::List`].
@@ -77,7 +77,7 @@ pub enum Input {
 
 /// What a PLEG wants done, in this order.
 #[derive(Debug)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// List all pods.
     List {
         /// Goes back with the answer.
@@ -99,8 +99,6 @@ pub enum Effect {
     },
     /// The answer to this inspection is no longer wanted.
     Abandon {
-        /// Of which pod.
-        pod: PodUid,
         /// Which inspection.
         ticket: u64,
     },
@@ -152,7 +150,7 @@ pub enum Effect {
 
 /// What is worth counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
+pub(crate) enum Measure {
     /// From the start of the last successful list to the start of this one.
     RelistInterval(Duration),
     /// A list of all pods has ended, with the inspections that it led to.

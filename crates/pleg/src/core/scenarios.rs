@@ -4,7 +4,7 @@ use EventKind::{ContainerDied as Died, ContainerRemoved as Removed, ContainerSta
 
 use std::time::Duration;
 
-use rubelet_model::{ContainerState, PodStatus, SandboxState};
+use rubelet_model::{ContainerState, PodStatus, RuntimePod, SandboxState};
 
 use super::harness::{
     Created, Exited, Harness, NotReady, Ready, Running, Told, Unknown, futures_ready, pod, sandbox,
@@ -117,7 +117,7 @@ fn scenario_9_health_follows_the_last_good_list() {
     let mut pleg = Harness::new();
     let health = |pleg: &mut Harness| {
         let now = pleg.now().stamp;
-        Health::assess(pleg.core.list_facts(), Vec::new(), &[], Config::default().relist_threshold, now)
+        Health::assess(&pleg.core.list_facts, Vec::new(), &[], Config::default().relist_threshold, now)
     };
     assert!(!health(&mut pleg).healthy);
     pleg.pass(Duration::from_secs(600));
@@ -391,7 +391,7 @@ fn after_a_reconnect_removal_needs_two_lists() {
     pleg.relist(view());
     pleg.epoch = 2;
     assert_eq!(pleg.relist(vec![pod("B", &[("b1", Running)])]), [], "the first list proves nothing");
-    let acted = pleg.core.list_facts().last_success.expect("listed");
+    let acted = pleg.core.list_facts.last_success.expect("listed");
     let before = Stamp::from_nanos(acted.as_nanos() - 1);
     assert!(
         !futures_ready(pleg.cache.reader().newer_than(&"A".into(), before)),

@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 /// Pods and containers, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Pods with a ready sandbox.
-    pub running_pods: u32,
+    pub(crate) running_pods: u32,
     /// Containers, in the order of [`ContainerState::ALL`].
-    pub containers: [u32; 4],
+    pub(crate) containers: [u32; 4],
 }
 
 impl Tally {
     /// What one pod adds.
     #[must_use]
-    pub fn of(pod: &RuntimePod) -> Self {
+    pub(crate) fn of(pod: &RuntimePod) -> Self {
         let runs = pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready);
         let count = |state| pod.containers.iter().filter(|container| container.state == state).count() as u32;
         Self { running_pods: u32::from(runs), containers: ContainerState::ALL.map(count) }
