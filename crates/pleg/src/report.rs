@@ -116,7 +116,7 @@ impl Report {
 impl StreamReport {
     /// These facts at `now`, with ages in place of moments.
     #[must_use]
-    pub(crate) fn new(facts: &StreamFacts, now: Stamp) -> Self {
+    pub fn new(facts: &StreamFacts, now: Stamp) -> Self {
         Self {
             open: facts.open_since.is_some(),
             open_for: facts.open_since.map(|since| since.until(now)),
