@@ -153,6 +153,10 @@ impl Core {
         let absence_is_proof = !reconnected && listing.unreadable == 0;
         self.epoch = Some(listing.epoch);
         self.unconfirmed = reconnected;
+        if reconnected {
+            // However rare lists are, the one that confirms this one is waited for by all.
+            self.list_no_later_than(self.frequent_list(now));
+        }
         self.list_number += 1;
         let mut tally = Tally::default();
         let mut changed = Vec::new();

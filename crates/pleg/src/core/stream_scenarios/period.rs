@@ -99,3 +99,18 @@ fn lists_are_frequent_for_whoever_waits() {
     pleg.step(Input::Awaited);
     assert!(pleg.is_listing());
 }
+
+/// The list after a reconnect is to be confirmed by another, and until then nobody is looked at alone.
+#[test]
+fn a_reconnect_is_confirmed_soon_however_rare_lists_are() {
+    let mut pleg = listening();
+    for _ in 0..4 {
+        pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    }
+    pleg.epoch = 2;
+    pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    announce(&mut pleg, [announcement("A", "c1", Stopped)]);
+    pleg.pass(Duration::from_secs(1));
+    pleg.tick();
+    assert!(pleg.is_listing());
+}
