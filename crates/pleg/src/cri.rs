@@ -154,11 +154,9 @@ impl Observe for CriObserver {
         let spare = std::mem::take(&mut self.full.lock().spare);
         let (sandboxes, containers) = self.lists(ListFilter::All, spare, progress).await?;
         let mut full = self.full.lock();
-        let pods = full.known.assemble(&sandboxes, &containers);
-        let unreadable = sandboxes.unreadable + containers.unreadable;
-        let epoch = containers.epoch;
+        let listing = full.known.assemble(&sandboxes, &containers);
         full.spare = (sandboxes, containers);
-        Ok(Listing { pods, unreadable, epoch })
+        Ok(listing)
     }
 
     async fn list_pod(&self, pod: &PodUid, progress: &Progress) -> Result<Listing, ObserveError> {

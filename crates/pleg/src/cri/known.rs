@@ -10,6 +10,8 @@ use foldhash::HashMap;
 use rubelet_cri::{ContainerEntry, ContainerList, SandboxEntry, SandboxList};
 use rubelet_model::{ContainerId, ContainerState, PodUid, RuntimePod, SandboxId, SandboxState};
 
+use crate::observe::Listing;
+
 /// The pods of the last listing that can be recognised in the next one: those that are complete, with the sandboxes
 /// of all their containers, and fully understood, with nothing in an unknown state. If all things of such a pod are
 /// there in the states that they had, it is unchanged, since a runtime fixes the rest of an entry when it makes the
@@ -47,15 +49,13 @@ struct Thing<S> {
 }
 
 impl Known {
-    /// The pods of these lists, each once, in any order.
-    pub(super) fn assemble(
-        &mut self,
-        sandboxes: &SandboxList,
-        containers: &ContainerList,
-    ) -> Vec<Arc<RuntimePod>> {
+    /// The pods of these lists of one connection, each once, in any order.
+    pub(super) fn assemble(&mut self, sandboxes: &SandboxList, containers: &ContainerList) -> Listing {
+        let epoch = containers.epoch;
         if self.by_uid.is_empty() {
-            let pods = rubelet_cri::assemble(sandboxes, containers).pods;
-            return pods.into_iter().map(|pod| self.share(pod)).collect();
+            let all = rubelet_cri::assemble(sandboxes, containers);
+            let pods = all.pods.into_iter().map(|pod| self.share(pod)).collect();
+            return Listing { pods, unreadable: all.unreadable, epoch };
         }
         self.list_number += 1;
         for known in self.places.iter_mut().flatten() {
@@ -75,16 +75,16 @@ impl Known {
                 other_containers.push(entry);
             }
         }
-        let others = rubelet_cri::assemble(&other_sandboxes, &other_containers).pods;
+        let others = rubelet_cri::assemble(&other_sandboxes, &other_containers);
         let is_of_known_pod =
             |pod: &RuntimePod| self.by_uid.get(&pod.pod.uid).is_some_and(|&place| self.is_unchanged(place));
-        if others.iter().any(is_of_known_pod) {
+        if others.pods.iter().any(is_of_known_pod) {
             // Something has moved from one pod to another. Then nothing of what we know is certain.
             *self = Self::default();
             return self.assemble(sandboxes, containers);
         }
 
-        let mut pods = Vec::with_capacity(self.by_uid.len() + others.len());
+        let mut pods = Vec::with_capacity(self.by_uid.len() + others.pods.len());
         for place in 0..self.places.len() as Place {
             if self.is_unchanged(place) {
                 pods.extend(self.places[place as usize].as_ref().map(|known| known.pod.clone()));
@@ -92,8 +92,9 @@ impl Known {
                 self.forget(place);
             }
         }
-        pods.extend(others.into_iter().map(|pod| self.share(pod)));
-        pods
+        pods.extend(others.pods.into_iter().map(|pod| self.share(pod)));
+        let unreadable = sandboxes.unreadable + containers.unreadable + others.unreadable;
+        Listing { pods, unreadable, epoch }
     }
 
     /// Makes a pod ready to be shared, for as long as it stays as it is.

@@ -36,6 +36,7 @@ fn shown() -> impl Strategy<Value = Shown> {
     )
 }
 
+/// A state that is not known is that of an entry that could not be read whole.
 fn lists(made: &Made, shown: &Shown) -> (SandboxList, ContainerList) {
     let (mut sandboxes, mut containers) = <(SandboxList, ContainerList)>::default();
     for &(n, state) in &shown.0 {
@@ -48,7 +49,7 @@ fn lists(made: &Made, shown: &Shown) -> (SandboxList, ContainerList) {
             attempt: 0,
             state,
             created_at: UnixNanos(7),
-            damaged: false,
+            damaged: state == SandboxState::Unknown,
         });
     }
     for &(n, state) in &shown.1 {
@@ -63,7 +64,7 @@ fn lists(made: &Made, shown: &Shown) -> (SandboxList, ContainerList) {
             attempt: 0,
             state,
             created_at: UnixNanos(7),
-            damaged: false,
+            damaged: state == ContainerState::Unknown,
         });
     }
     (sandboxes, containers)
@@ -76,7 +77,7 @@ fn by_uid(pods: impl IntoIterator<Item = RuntimePod>) -> Vec<RuntimePod> {
 }
 
 proptest! {
-    /// Whatever was listed before, the pods are those that the lists alone would give. Things may come and go, be
+    /// Whatever was listed before, the pods are those that the lists alone would give, and as much could not be read. Things may come and go, be
     /// listed twice, lack their sandbox or name another pod than it does.
     #[test]
     fn what_is_shared_is_what_would_be_made(made in made(), history in prop::collection::vec(shown(), 1..8)) {
@@ -86,8 +87,9 @@ proptest! {
             for _ in 0..2 {
                 let (sandboxes, containers) = lists(&made, shown);
                 let shared = known.assemble(&sandboxes, &containers);
-                let alone = rubelet_cri::assemble(&sandboxes, &containers).pods;
-                prop_assert_eq!(by_uid(shared.iter().map(|pod| RuntimePod::clone(pod))), by_uid(alone));
+                let alone = rubelet_cri::assemble(&sandboxes, &containers);
+                prop_assert_eq!(shared.unreadable, alone.unreadable);
+                prop_assert_eq!(by_uid(shared.pods.iter().map(|pod| RuntimePod::clone(pod))), by_uid(alone.pods));
             }
         }
     }
@@ -104,7 +106,7 @@ fn an_unchanged_pod_is_the_same_value_and_a_changed_one_is_not() {
         let shown =
             (vec![(0, SandboxState::Ready), (1, SandboxState::Ready)], vec![(0, states[0]), (1, states[1])]);
         let (sandboxes, containers) = lists(&made, &shown);
-        let pods = known.assemble(&sandboxes, &containers);
+        let pods = known.assemble(&sandboxes, &containers).pods;
         pods.into_iter().find(|pod| pod.pod.uid.as_str() == uid).unwrap()
     };
     use ContainerState::{Exited, Running};
@@ -114,4 +116,16 @@ fn an_unchanged_pod_is_the_same_value_and_a_changed_one_is_not() {
     let changed = pod("u", [Exited, Exited]);
     assert_eq!(changed.containers[0].state, Exited);
     assert!(Arc::ptr_eq(&changed, &pod("u", [Exited, Running])));
+}
+
+/// Else the pod that it left would be taken to have lost it.
+#[test]
+fn a_damaged_container_that_names_neither_pod_nor_listed_sandbox_is_counted_as_unreadable() {
+    let made = Made { sandboxes: ["u", "v", "", "", ""], containers: [("b", ""); 5] };
+    let shown = (vec![(0, SandboxState::Ready)], vec![(0, ContainerState::Unknown)]);
+    let (sandboxes, containers) = lists(&made, &shown);
+    let mut known = Known::default();
+    for sharing in ["nothing", "what was listed before"] {
+        assert_eq!(known.assemble(&sandboxes, &containers).unreadable, 1, "sharing {sharing}");
+    }
 }
