@@ -58,15 +58,17 @@ pub(crate) struct Actor<R> {
     last_words: LastWords,
     /// The status that was last acted on.
     shown: Option<Arc<PodStatus>>,
-    /// Whether the pod needed a sandbox then.
+    /// Whether the pod needs a sandbox, as far as is known.
     lacks_sandbox: bool,
     unbroken: Unbroken,
     /// When something was last done to the pod: older statuses are not acted on.
     acted: Stamp,
     /// Since when the pod is kept running.
     synced_since: Option<Stamp>,
-    /// Until when nothing can be done at all.
-    hold_until: Option<Stamp>,
+    /// Until when nothing can be done to keep the pod running.
+    sync_held_until: Option<Stamp>,
+    /// Until when a pod that would not end is not ended again.
+    kill_held_until: Option<Stamp>,
     /// Why the pod does not get what its manifest says yet.
     resize_pending: Option<ResizePending>,
     /// What was told of the change of resources that is under way, if it was told by this agent.
@@ -109,6 +111,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     pub(crate) fn new(parts: Parts<R>) -> Self {
         let Parts { tools, pleg, board, mailbox, pod, objects, behind, after_loss } = parts;
         let journal = Journal::new(tools.clock.clone());
+        let unbroken = Unbroken::new(tools.clock.clone());
         if let Some(source) = behind {
             let message =
                 format!("a pod of this name comes from {source}, too: this one starts when that one is gone");
@@ -132,11 +135,12 @@ impl<R: Runtime + ImageStore> Actor<R> {
             said: None,
             last_words: LastWords::default(),
             shown: None,
-            lacks_sandbox: false,
-            unbroken: Unbroken::default(),
+            lacks_sandbox: true,
+            unbroken,
             acted: Stamp::ZERO,
             synced_since: None,
-            hold_until: None,
+            sync_held_until: None,
+            kill_held_until: None,
             resize_pending: None,
             resizing: None,
             is_taken_over: false,
@@ -190,13 +194,12 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if let Some(wish) = &mail.wish {
             self.objects = wish.objects.clone();
             self.memory.forgive();
-            self.hold_until = None;
+            self.sync_held_until = None;
             self.refresh_volumes = true;
             self.tell_of_pending_resize(wish.resize_pending.clone());
         }
         let now = self.tools.clock.stamp();
-        let lifecycle = std::mem::replace(&mut self.lifecycle, Lifecycle::born(Arc::default()));
-        self.lifecycle = lifecycle.next(mail, now);
+        self.transition(|lifecycle| lifecycle.next(mail, now));
         if let Some(rejection) = rejection {
             self.reject(&rejection, now);
         }
@@ -221,7 +224,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     async fn sync(&mut self, pod: &Arc<Pod>) -> Next {
-        let status = match self.fresh_status(None).await {
+        let status = match self.fresh_status().await {
             Ok(status) => status,
             Err(next) => return next,
         };
@@ -234,34 +237,35 @@ impl<R: Runtime + ImageStore> Actor<R> {
             amounts: &amounts,
         };
         let plan = plan(inputs);
-        let lacks_sandbox = matches!(plan, Plan::Recreate { .. });
-        self.lacks_sandbox = lacks_sandbox;
-        if !std::mem::replace(&mut self.is_taken_over, true) && !lacks_sandbox {
+        self.lacks_sandbox = matches!(plan, Plan::Recreate { .. });
+        if !std::mem::replace(&mut self.is_taken_over, true) && !self.lacks_sandbox {
             self.take_over(pod).await;
         }
         let now = self.tools.clock.stamp();
         if self.is_past_deadline(pod, now) {
             self.say_deadline_exceeded();
         }
-        let phase = self.publish(&status, lacks_sandbox, false);
+        let phase = self.publish(&status);
         if phase.is_terminal() {
             self.transition(|lifecycle| lifecycle.finished(now));
             return Next::Again;
         }
         let remains = Remains::of(&status, self.tools.settings.dead_instances);
-        let is_held = self.hold_until.is_some_and(|until| now < until);
+        let held_until = self.sync_held_until.filter(|until| now < *until);
         let is_nothing = plan.is_nothing();
         let is_resized = matches!(&plan, Plan::Adjust { resize: Some(_), .. });
         let refresh = is_nothing && self.refresh_volumes && volumes::are_written(pod);
-        if (is_nothing && remains.is_empty() && !refresh) || is_held {
-            let held = self.hold_until.filter(|_| is_held);
-            return Next::Idle(Some(held.unwrap_or_else(|| self.next_look(pod, now))));
+        if let Some(until) = held_until {
+            return Next::Idle(Some(self.deadline(pod).map_or(until, |deadline| deadline.min(until))));
+        }
+        if is_nothing && remains.is_empty() && !refresh {
+            return Next::Idle(Some(self.next_look(pod, now)));
         }
         let outcome = self.act(pod, &status, plan, &remains, refresh).await;
         let Some(outcome) = outcome else { return Next::Again };
         self.refresh_volumes &= !outcome.volumes_are_ready;
-        self.hold_until = outcome.hold_until;
-        self.publish(&status, lacks_sandbox, false);
+        self.sync_held_until = outcome.hold_until;
+        self.publish(&status);
         if outcome.acted && is_resized {
             // What containers use shows in no list: nobody would notice.
             self.pleg.reinspect(&self.uid);
@@ -344,19 +348,20 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     async fn terminate(&mut self, pod: &Arc<Pod>, ending: Ending) -> Next {
-        let status = match self.fresh_status(Some(ending.grace)).await {
+        let status = match self.fresh_status().await {
             Ok(status) => status,
             Err(next) => return next,
         };
-        if !is_up(&status) {
-            self.publish(&status, true, true);
+        self.lacks_sandbox = !is_up(&status);
+        if self.lacks_sandbox {
+            self.publish_last(&status);
             self.transition(Lifecycle::stopped);
             self.probes.end();
             return Next::Again;
         }
-        self.publish(&status, false, false);
+        self.publish(&status);
         let now = self.tools.clock.stamp();
-        if let Some(until) = self.hold_until.filter(|until| now < *until) {
+        if let Some(until) = self.kill_held_until.filter(|until| now < *until) {
             return Next::Idle(Some(until));
         }
         let (mailbox, tools, journal) = (self.mailbox.clone(), self.tools.clone(), self.journal.clone());
@@ -376,7 +381,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             tracing::warn!(pod = %spec::pod_ref(pod), %error, "a pod could not be ended, trying again");
         }
         // Whether it worked shows in the next status. If it did not, there is no hurry to do the same again.
-        self.hold_until = killed.map(|_| self.acted.plus(KILL_RETRY));
+        self.kill_held_until = killed.map(|_| self.acted.plus(KILL_RETRY));
         Next::Again
     }
 
@@ -398,11 +403,11 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     async fn forget(&mut self, pod: &Arc<Pod>) -> Next {
-        let status = match self.fresh_status(None).await {
+        let status = match self.fresh_status().await {
             Ok(status) => status,
             Err(next) => return next,
         };
-        if let Some(until) = self.may_come_yet(&status) {
+        if let Some(until) = self.may_come_yet(&status).await {
             sleep_until(&self.tools.clock, Some(until)).await;
             self.has_acted();
             return Next::Again;
@@ -433,21 +438,21 @@ impl<R: Runtime + ImageStore> Actor<R> {
 
     /// Nothing is there of the pod. But what an earlier agent asked for just before it was killed, or what we asked for and
     /// got no answer to, may come yet, and once the pod is forgotten nobody would know whose it is.
-    fn may_come_yet(&self, status: &PodStatus) -> Option<Stamp> {
+    async fn may_come_yet(&self, status: &PodStatus) -> Option<Stamp> {
         let is_there = !status.sandboxes.is_empty() || !status.containers.is_empty();
         let was_anothers = self.synced_since.is_none();
-        let asked = was_anothers.then_some(Stamp::ZERO).max(self.memory.unanswered());
+        let asked = was_anothers.then_some(Stamp::ZERO).max(self.unbroken.settled().await);
         let until = asked?.plus(LATE_COMERS);
         (!is_there && self.tools.clock.stamp() < until).then_some(until)
     }
 
     /// A status that was read after the last action. An order to end is not kept waiting.
-    async fn fresh_status(&mut self, granted: Option<u64>) -> Result<Arc<PodStatus>, Next> {
+    async fn fresh_status(&mut self) -> Result<Arc<PodStatus>, Next> {
         let may_be_interrupted = matches!(self.lifecycle, Lifecycle::Syncing { .. });
         let answer = loop {
             tokio::select! {
                 biased;
-                () = self.mailbox.interrupted(granted), if may_be_interrupted => return Err(Next::Again),
+                () = self.mailbox.interrupted(None), if may_be_interrupted => return Err(Next::Again),
                 answer = self.cache.newer_than(&self.uid, self.acted) => break answer,
                 () = self.probes.changed() => {
                     if let Some(shown) = self.shown.clone() {
@@ -493,7 +498,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     /// Tells everybody what probes have found out, in the middle of something else.
     async fn publish_verdicts(&mut self, status: &PodStatus) {
         self.verdicts = self.probes.verdicts();
-        self.publish(status, self.lacks_sandbox, false);
+        self.publish(status);
         self.probes.save().await;
     }
 

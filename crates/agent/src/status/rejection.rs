@@ -13,13 +13,22 @@ pub(crate) struct Rejection {
     pub(crate) message: String,
 }
 
+/// How the message of every status begins that tells of a refusal.
+const REJECTED: &str = "Pod was rejected: ";
+
 impl Rejection {
+    /// Whether this is the status of a pod that was refused.
+    pub(crate) fn is_told_by(status: &ApiStatus) -> bool {
+        Phase::of(status) == Some(Phase::Failed)
+            && status.message.as_deref().is_some_and(|message| message.starts_with(REJECTED))
+    }
+
     /// The status of a pod that was refused.
     pub(crate) fn status(&self, pod: &Pod) -> ApiStatus {
         ApiStatus {
             phase: Some(Phase::Failed.as_str().to_owned()),
             reason: Some(self.reason.to_string()),
-            message: Some(format!("Pod was rejected: {}", self.message)),
+            message: Some(format!("{REJECTED}{}", self.message)),
             qos_class: Some(qos_class(pod).as_str().to_owned()),
             observed_generation: pod.metadata.generation,
             ..ApiStatus::default()

@@ -66,6 +66,8 @@ pub(super) struct Routes {
     names: BTreeMap<Arc<str>, VecDeque<PodUid>>,
     objects: BTreeMap<SourceId, Arc<Objects>>,
     sources: SourcesReady,
+    /// Pods that were gone before the survey that is under way has been told: it may have seen them.
+    gone: BTreeSet<PodUid>,
     /// Pods of ours in the runtime or on disk, as of the last survey.
     surveyed: BTreeMap<PodUid, PodRef>,
     /// What was given to pods that are here since before this agent.
@@ -86,6 +88,7 @@ impl Routes {
             names: BTreeMap::new(),
             objects: BTreeMap::new(),
             sources: SourcesReady::new(sources),
+            gone: BTreeSet::new(),
             surveyed: BTreeMap::new(),
             given: BTreeMap::new(),
             node,
@@ -283,9 +286,15 @@ impl Routes {
         is_known.then(|| Command::Post { uid: uid.clone(), mail: Mail::look() })
     }
 
+    /// Somebody begins to look for all pods of ours that have left a trace.
+    pub(super) fn survey_begins(&mut self) {
+        self.gone.clear();
+    }
+
     /// These are all pods of ours that have left a trace, in the runtime or on disk.
     pub(super) fn survey(&mut self, found: Vec<PodRef>) -> Vec<Command> {
-        self.surveyed = found.into_iter().map(|found| (found.uid.clone(), found)).collect();
+        let found = found.into_iter().filter(|found| !self.gone.contains(&found.uid));
+        self.surveyed = found.map(|found| (found.uid.clone(), found)).collect();
         let mut commands = Vec::new();
         self.end_unwanted(&mut commands);
         if self.sources.all() {
@@ -316,6 +325,7 @@ impl Routes {
         }
         let Some(record) = self.records.remove(uid) else { return commands };
         self.surveyed.remove(uid);
+        self.gone.insert(uid.clone());
         // What runs next under this UID was given nothing yet.
         self.given.remove(uid);
         if let Some(queue) = self.names.get_mut(&record.name) {

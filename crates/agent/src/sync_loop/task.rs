@@ -1,6 +1,5 @@
 //! The task of the sync loop, and the handle to talk to it.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
@@ -139,17 +138,6 @@ impl AgentHandle {
     /// Ends pods and removes everything of them.
     pub fn forget(&self, which: PodSelector) {
         self.order(which, Mail::end(End { grace: None, forget: true }));
-    }
-
-    /// Refuses pods: they fail with this reason, and nothing of them is started, or goes on running.
-    pub fn reject(
-        &self,
-        which: PodSelector,
-        reason: impl Into<Cow<'static, str>>,
-        message: impl Into<String>,
-    ) {
-        let rejection = Rejection { reason: reason.into(), message: message.into() };
-        self.order(which, Mail::rejection(rejection));
     }
 
     fn order(&self, which: PodSelector, mail: Mail) {
@@ -334,6 +322,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         }
         let (settings, cache) = (self.tools.settings.clone(), self.pleg.cache());
         let is_first = !self.was_surveyed;
+        self.routes.survey_begins();
         self.surveys.spawn_blocking(move || {
             let told = |uid: &PodUid| cache.get(uid).ok().map(|status| status.pod.clone());
             let pods = survey(&settings.data.pods(), &settings.logs, told)?;

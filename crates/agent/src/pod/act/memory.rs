@@ -11,7 +11,6 @@ use rubelet_model::{ContainerId, ContainerState, PodStatus};
 use super::start::Hold;
 use crate::pod::backoff::{Backoffs, Growth};
 use crate::pod::grants::Grants;
-use crate::runtime::{CallError, CallFailure};
 use crate::status::Trouble;
 
 /// A container that was told to end and still runs is not told again before this.
@@ -33,8 +32,6 @@ pub(crate) struct Memory {
     kills: HashMap<ContainerId, Stamp>,
     /// When containers ended, by our clock.
     ended: HashMap<ContainerId, Stamp>,
-    /// When we last gave up waiting for something to be made.
-    unanswered: Option<Stamp>,
     /// When the last status was read: nothing that is new in the next one ended before.
     looked: Option<Stamp>,
     /// How long getting images has taken so far.
@@ -62,7 +59,6 @@ impl Memory {
             holds: BTreeMap::new(),
             kills: HashMap::new(),
             ended: HashMap::new(),
-            unanswered: None,
             looked: None,
             pulling: Duration::ZERO,
             restarts: BTreeMap::new(),
@@ -126,18 +122,6 @@ impl Memory {
             self.kills.insert(id.clone(), now);
         }
         until
-    }
-
-    /// Something was to be made, and this is what came of it.
-    pub(super) fn making_failed(&mut self, error: &CallError, now: Stamp) {
-        if error.failure == CallFailure::Timeout {
-            self.unanswered = Some(now);
-        }
-    }
-
-    /// When we last gave up waiting for something to be made: it may be made yet.
-    pub(crate) fn unanswered(&self) -> Option<Stamp> {
-        self.unanswered
     }
 
     /// When a container ended, as far as we know.

@@ -219,8 +219,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             }
             Err((reason, what, error)) => {
                 self.tools.metrics.pod_failed();
-                let now = self.now();
-                self.memory.making_failed(&error, now);
                 if self.lacks_network(outcome).await {
                     return;
                 }

@@ -39,6 +39,8 @@ impl WrittenDown {
 
 impl<R: Runtime + ImageStore> Actor<R> {
     /// Finds out what was said of the pod before: by an actor that was lost, or by an agent before this one.
+    ///
+    /// That it was refused then says nothing about now: whoever refuses it again says so.
     pub(super) async fn recall(&mut self) {
         self.said = self.board.get(&self.uid).map(|view| view.status.clone());
         // A UID that cannot be a folder was refused with its manifest.
@@ -46,7 +48,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             let (uid, probes) = (self.uid.clone(), folder.probes());
             let read = move || WrittenDown::read(&folder, &uid);
             let WrittenDown { said, grants, probed } = off_thread(read).await;
-            self.said = self.said.take().or(said);
+            self.said = self.said.take().or(said.filter(|said| !Rejection::is_told_by(said)));
             self.memory.grants = grants;
             self.probes.go_on_from(probed, probes);
         }
@@ -59,7 +61,16 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     /// Tells everybody how the pod is.
-    pub(super) fn publish(&mut self, runtime: &PodStatus, lacks_sandbox: bool, is_over: bool) -> Phase {
+    pub(super) fn publish(&mut self, runtime: &PodStatus) -> Phase {
+        self.publish_as(runtime, false)
+    }
+
+    /// Tells everybody how the pod has ended: nothing of it runs any more.
+    pub(super) fn publish_last(&mut self, runtime: &PodStatus) {
+        self.publish_as(runtime, true);
+    }
+
+    fn publish_as(&mut self, runtime: &PodStatus, is_over: bool) -> Phase {
         let settings = &self.tools.settings;
         let status = match &self.said {
             // Nothing of it was ever made, so there is nothing to add.
@@ -73,7 +84,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 verdicts: &self.verdicts,
                 last_words: self.last_words.all(),
                 is_over,
-                lacks_sandbox,
+                lacks_sandbox: self.lacks_sandbox,
                 runtime_name: &settings.runtime_name,
                 host_ips: &settings.node.host_ips,
                 features: settings.admission.runtime,
@@ -88,7 +99,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     pub(super) fn publish_unseen(&mut self) {
         match self.said.clone() {
             Some(said) => self.tell(said, false),
-            None => self.publish(&PodStatus::unknown_to_runtime(self.uid.clone()), true, false),
+            None => self.publish(&PodStatus::unknown_to_runtime(self.uid.clone())),
         };
     }
 

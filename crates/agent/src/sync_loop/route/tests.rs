@@ -57,6 +57,19 @@ fn told(commands: &[Command]) -> Vec<String> {
 }
 
 #[test]
+fn a_survey_that_saw_what_is_gone_makes_no_orphan_of_it() {
+    let mut routes = routes();
+    let one = pod("1", "web");
+    routes.source(delta(file(), Operation::Add, std::slice::from_ref(&one)));
+    routes.survey_begins();
+    assert_eq!(told(&routes.source(delta(file(), Operation::Remove, &[one.clone()]))), ["end 1"]);
+    assert!(routes.ended(&"1".into(), false).is_empty());
+    assert!(routes.survey(vec![pod_ref(&one)]).is_empty(), "it saw what was there before");
+    routes.survey_begins();
+    assert_eq!(told(&routes.survey(vec![pod_ref(&one)])), ["spawn 1", "start 1", "end soon 1"]);
+}
+
+#[test]
 fn a_pod_comes_changes_and_goes() {
     let mut routes = routes();
     let one = pod("1", "web");

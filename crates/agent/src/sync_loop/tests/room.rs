@@ -3,30 +3,6 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_refused_has_failed_and_says_why() {
-    let folder = folder();
-    let runtime = FakeRuntime::default();
-    let scene = Scene::start(runtime.clone(), folder.path());
-    scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
-    scene.until_running(&["web-0"]).await;
-    let which = PodSelector::One("uid".into());
-    scene.handle.reject(which, "OutOfcpu", "Node didn't have enough resource: cpu");
-    scene.until("end", |all| all[0].stage == Stage::Terminated).await;
-    let view = scene.handle.board().all()[0].clone();
-    let said = |text: &Option<String>| text.clone().unwrap_or_default();
-    assert_eq!(said(&view.status.phase), "Failed");
-    assert_eq!(said(&view.status.reason), "OutOfcpu");
-    assert_eq!(said(&view.status.message), "Pod was rejected: Node didn't have enough resource: cpu");
-    assert_eq!(said(&view.status.qos_class), "BestEffort");
-    assert!(view.events.iter().any(|one| {
-        one.reason == "OutOfcpu"
-            && one.severity == Severity::Warning
-            && one.message == "Node didn't have enough resource: cpu"
-    }));
-    assert!(runtime.running().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_pod_without_room_costs_nothing_and_runs_as_soon_as_there_is_some() {
     let folder = folder();
     let runtime = FakeRuntime::default();

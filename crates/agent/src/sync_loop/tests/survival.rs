@@ -5,15 +5,25 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{ContainerStatus, ExecAction, PodStatus as ApiStatus};
 
 use super::*;
+use crate::settings::Settings;
 
 impl Scene {
     /// The agent dies without a word, and another one comes.
     async fn dies_and_comes_back(self, folder: &Path, runtime: &FakeRuntime) -> Self {
+        self.dies_and_comes_back_with(folder, runtime, |_| {}).await
+    }
+
+    async fn dies_and_comes_back_with(
+        self,
+        folder: &Path,
+        runtime: &FakeRuntime,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         self.task.abort();
         drop(self);
         // Until the one that was killed is really gone.
         tokio::task::yield_now().await;
-        Self::start(runtime.clone(), folder)
+        Self::start_with(runtime.clone(), folder, change)
     }
 
     fn status(&self) -> ApiStatus {
@@ -62,6 +72,37 @@ async fn what_has_finished_never_runs_again_though_nothing_is_left_of_it() {
         assert_eq!(scene.container().state, before.container_statuses.unwrap()[0].state);
         assert_eq!(runtime.take_calls(), Vec::<String>::new(), "{policy} {code}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_refused_has_failed_but_the_next_agent_may_take_it() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    scene.until_running(&["web-0"]).await;
+    until_kept(folder.path(), "Running").await;
+    let full = |settings: &mut Settings| settings.admission.max_pods = 0;
+    let scene = scene.dies_and_comes_back_with(folder.path(), &runtime, full).await;
+    scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    scene.until("end", |all| all.first().is_some_and(|view| view.stage == Stage::Terminated)).await;
+    assert!(runtime.running().is_empty());
+    let why = "Node didn't have enough resource: pods, requested: 1, used: 0, capacity: 0";
+    let ApiStatus { phase, reason, message, qos_class, .. } = scene.status();
+    let said = [phase, reason, message, qos_class].map(Option::unwrap_or_default);
+    assert_eq!(said, ["Failed", "OutOfpods", &format!("Pod was rejected: {why}"), "BestEffort"]);
+    let events = scene.handle.board().all()[0].events.clone();
+    assert!(
+        events.iter().any(|one| {
+            (&*one.reason, one.severity, &*one.message) == ("OutOfpods", Severity::Warning, why)
+        })
+    );
+    until_kept(folder.path(), "Failed").await;
+
+    let scene = scene.dies_and_comes_back(folder.path(), &runtime).await;
+    scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    scene.until_running(&["web-1"]).await;
+    scene.until_phase("Running").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,6 +70,31 @@ async fn what_changed_while_no_agent_was_there_reaches_a_pod_that_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_keeps_a_container_from_starting_does_not_hold_up_the_end_of_its_pod() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    let mut pod = Pod::clone(&pod_with_settings());
+    pod.spec
+        .as_mut()
+        .unwrap()
+        .containers
+        .extend(testkit::pod("Always", &[], &["db"]).spec.unwrap().containers);
+    let pod = Arc::new(pod);
+    scene.send_objects(settings("red")).await;
+    scene.send(Operation::Add, std::slice::from_ref(&pod)).await;
+    scene.until_running(&["db-0", "web-0"]).await;
+    scene.send_objects(Objects::default()).await;
+    runtime.exit("web", 1);
+    scene.until("trouble", |all| all[0].events.iter().any(|one| one.reason == "FailedMount")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    runtime.take_calls();
+    scene.send(Operation::Remove, &[pod]).await;
+    scene.until_gone().await;
+    assert!(runtime.take_calls().contains(&"stop db in 30s".to_owned()), "it gets all of its grace");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refresh_that_fails_is_tried_again() {
     let folder = folder();
     let scene = Scene::start(FakeRuntime::default(), folder.path());
