@@ -62,7 +62,7 @@ fn a_survey_that_saw_what_is_gone_makes_no_orphan_of_it() {
     let one = pod("1", "web");
     routes.source(delta(file(), Operation::Add, std::slice::from_ref(&one)));
     routes.survey_begins();
-    assert_eq!(told(&routes.source(delta(file(), Operation::Remove, &[one.clone()]))), ["end 1"]);
+    assert_eq!(told(&routes.source(delta(file(), Operation::Remove, std::slice::from_ref(&one)))), ["end 1"]);
     assert!(routes.ended(&"1".into(), false).is_empty());
     assert!(routes.survey(vec![pod_ref(&one)]).is_empty(), "it saw what was there before");
     routes.survey_begins();
