@@ -42,7 +42,10 @@
 //!
 //! # Serving
 //!
-//! [`v1`] has the protocol itself: messages, and traits for servers. [`Listener`] is a socket to serve them on.
+//! [`v1`] has the protocol itself: messages, and traits for servers. [`Listener`] is a socket to serve them on, with
+//! tonic 0.14 (features `server` and `router`).
+//!
+//! [`model`] is the crate `rubelet-model`, whose types stand in many signatures here.
 
 pub mod labels;
 
@@ -52,7 +55,7 @@ mod call;
 mod client;
 mod codec;
 mod connection;
-pub mod convert;
+mod convert;
 mod endpoint;
 mod error;
 mod greeting;
@@ -67,6 +70,9 @@ mod options;
 mod server;
 mod wire;
 
+pub use rubelet_model as model;
+pub use tonic::Code;
+
 pub use assemble::assemble;
 pub use client::{EventStream, ImageClient, RuntimeClient};
 pub use endpoint::{Endpoint, EndpointError};
@@ -76,6 +82,11 @@ pub use metrics::Metrics;
 pub use operation::Operation;
 pub use options::Options;
 pub use server::{BindError, Listener};
+
+// What the READMEs say compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// The protocol itself: messages, clients and servers, generated.
 #[expect(

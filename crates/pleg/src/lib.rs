@@ -97,6 +97,12 @@ mod told;
 
 pub use rubelet_model as model;
 
+// What the READMEs say compiles.
+#[cfg(all(doctest, feature = "cri"))]
+#[doc = include_str!("../README.md")]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 pub use announce::{Announcement, Announcements, LifeStep, NoAnnouncements, StreamError};
 pub use cache::{CacheReader, CachedStatus, Closed};
 pub use clock::{Clock, ClockJump, Now, Stamp};
