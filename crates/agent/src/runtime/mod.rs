@@ -100,6 +100,15 @@ pub trait Runtime: Send + Sync + 'static {
     fn reopen_log(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;
 }
 
+/// So much is kept of what a command says.
+const MOST_OUTPUT: usize = 10 << 10;
+
+/// The beginning of what a command said.
+pub(crate) fn output(answer: &v1::ExecSyncResponse) -> String {
+    let bytes = answer.stdout.iter().chain(&answer.stderr).take(MOST_OUTPUT);
+    String::from_utf8_lossy(&bytes.copied().collect::<Vec<u8>>()).into_owned()
+}
+
 /// Keeps images.
 pub trait ImageStore: Send + Sync + 'static {
     /// An image, if it is there.

@@ -12,6 +12,8 @@ use crate::pod::{containers, could_ask_for_all, init_containers, is_sidecar, res
 
 /// All messages of a pod's containers may be so long together.
 const MOST_LAST_WORDS: usize = 12_288;
+/// Any other message, whoever it is from: the runtime, a registry, the output of a hook.
+const MOST_WORDS: usize = 10 << 10;
 
 /// A container that may not run again does not come back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,9 +93,11 @@ fn normalize(pod: &Pod, status: &mut ApiStatus) {
     let count = containers(pod).len() + init_containers(pod).len() + ephemeral.map_or(0, <[_]>::len);
     let most = MOST_LAST_WORDS / count.max(1);
     whole_second(&mut status.start_time);
+    cut(&mut status.message, MOST_WORDS);
     for condition in status.conditions.iter_mut().flatten() {
         whole_second(&mut condition.last_transition_time);
         whole_second(&mut condition.last_probe_time);
+        cut(&mut condition.message, MOST_WORDS);
     }
     let init = status.init_container_statuses.iter_mut().flatten();
     let regular = status.container_statuses.iter_mut().flatten();
@@ -112,21 +116,28 @@ fn normalize(pod: &Pod, status: &mut ApiStatus) {
 }
 
 fn normalize_state(state: &mut ApiState, most: usize) {
+    if let Some(waiting) = &mut state.waiting {
+        cut(&mut waiting.message, MOST_WORDS);
+    }
     if let Some(running) = &mut state.running {
         whole_second(&mut running.started_at);
     }
     if let Some(ended) = &mut state.terminated {
         whole_second(&mut ended.started_at);
         whole_second(&mut ended.finished_at);
-        if let Some(message) = &mut ended.message
-            && message.len() > most
-        {
-            let mut end = most;
-            while !message.is_char_boundary(end) {
-                end -= 1;
-            }
-            message.truncate(end);
+        cut(&mut ended.message, most);
+    }
+}
+
+fn cut(message: &mut Option<String>, most: usize) {
+    if let Some(message) = message
+        && message.len() > most
+    {
+        let mut end = most;
+        while !message.is_char_boundary(end) {
+            end -= 1;
         }
+        message.truncate(end);
     }
 }
 

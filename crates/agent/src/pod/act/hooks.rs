@@ -10,7 +10,7 @@ use super::Tools;
 use crate::pod::journal::Journal;
 use crate::pod::spec;
 use crate::reach::{ConnectionError, HttpError, PodHttp};
-use crate::runtime::{CallError, Runtime};
+use crate::runtime::{CallError, Runtime, output};
 
 /// Why a hook failed.
 #[derive(Debug, thiserror::Error)]
@@ -62,8 +62,7 @@ impl<R: Runtime> Hooked<'_, R> {
             let command = exec.command.clone().unwrap_or_default();
             let answer = self.runtime.exec(self.id, &command, None).await.map_err(HookError::Call)?;
             if answer.exit_code != 0 {
-                let output = [answer.stdout, answer.stderr].concat();
-                let output = String::from_utf8_lossy(&output).trim().to_owned();
+                let output = output(&answer).trim().to_owned();
                 return Err(HookError::Exit { command, code: answer.exit_code, output });
             }
         } else if let Some(sleep) = &hook.sleep {

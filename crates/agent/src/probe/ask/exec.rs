@@ -5,9 +5,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, ExecAction};
 use rubelet_model::ContainerId;
 
-use super::{Answer, AskError, beginning};
+use super::{Answer, AskError};
 use crate::environment::expand;
-use crate::runtime::{CallFailure, Runtime};
+use crate::runtime::{CallFailure, Runtime, output};
 
 /// A runtime that was told to kill the command gets this long to do it and say so.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ pub(super) async fn ask<R: Runtime>(
     let Ok(ran) = tokio::time::timeout(timeout + PATIENCE, ran).await else { return timed_out() };
     match ran {
         Ok(answer) if answer.exit_code == 0 => Ok(Answer::Good),
-        Ok(answer) => Ok(Answer::Bad(beginning(&[answer.stdout, answer.stderr].concat()))),
+        Ok(answer) => Ok(Answer::Bad(output(&answer))),
         Err(error) if error.failure == CallFailure::Timeout => timed_out(),
         Err(error) => Err(AskError::Call(error)),
     }

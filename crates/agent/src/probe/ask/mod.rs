@@ -19,9 +19,6 @@ use super::gate::{Gate, Turn};
 use crate::reach::{HttpError, PodHttp, ReachError};
 use crate::runtime::{CallError, Runtime};
 
-/// So much of what a container says is kept.
-const MOST_OUTPUT: usize = 10 << 10;
-
 /// What a container answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -99,9 +96,4 @@ impl<R: Runtime> Asker<R> {
             Err(AskError::Nothing)
         }
     }
-}
-
-/// The beginning of what a container said.
-fn beginning(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_OUTPUT)]).into_owned()
 }

@@ -1,4 +1,6 @@
-use k8s_openapi::api::core::v1::{ContainerStateRunning, ContainerStateTerminated, PodCondition};
+use k8s_openapi::api::core::v1::{
+    ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, PodCondition,
+};
 
 use super::*;
 use crate::pod::testkit::pod;
@@ -133,4 +135,23 @@ fn everything_has_the_form_of_the_api() {
     assert!(message.len() <= 12_288 / 4 && message.len() > 12_288 / 4 - 4 && message.ends_with('ü'));
     assert_eq!(state.finished_at.unwrap().0.subsec_nanosecond(), 0);
     assert_eq!(settled.start_time.unwrap().0.subsec_nanosecond(), 0);
+}
+
+#[test]
+fn nobody_outside_makes_a_status_long() {
+    let pod = pod("Always", &["i"], &["a"]);
+    let long = || Some("ü".repeat(1 << 20));
+    let waits = || ApiState {
+        waiting: Some(ContainerStateWaiting { message: long(), ..ContainerStateWaiting::default() }),
+        ..ApiState::default()
+    };
+    let condition = PodCondition { message: long(), ..PodCondition::default() };
+    let status = ApiStatus {
+        conditions: Some(vec![condition]),
+        message: long(),
+        ..of(vec![container("i", waits())], vec![container("a", waits())])
+    };
+    let settled = settle(&pod, None, status, now()).unwrap();
+    let length = serde_json::to_string(&settled).unwrap().len();
+    assert!(length < 64 << 10, "{length}");
 }

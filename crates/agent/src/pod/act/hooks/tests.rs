@@ -58,6 +58,9 @@ async fn commands_must_end_well_and_sleep_takes_its_time() {
     runtime.exec_answers("nginx -s", 4, "no such signal\n");
     let failed = run(&runtime, &journal, exec()).await.unwrap_err();
     assert_eq!(failed, "command [\"nginx\", \"-s\"] exited with 4: no such signal");
+    runtime.exec_answers("nginx -s", 4, &"x".repeat(1 << 20));
+    let failed = run(&runtime, &journal, exec()).await.unwrap_err();
+    assert!(failed.len() < 11 << 10, "{}", failed.len());
     let begun = tokio::time::Instant::now();
     let sleep = LifecycleHandler { sleep: Some(SleepAction { seconds: 7 }), ..LifecycleHandler::default() };
     run(&runtime, &journal, sleep).await.unwrap();
