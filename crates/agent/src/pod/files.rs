@@ -22,19 +22,24 @@ pub(super) fn restart_count_by_logs(log_directory: &Path, container: &str) -> u3
     names.filter_map(|name| LogName::read(&name)).map(|name| name.restart_count + 1).max().unwrap_or(0)
 }
 
-/// Removes the logs of one instance of a container, rotated ones too.
-pub(super) fn remove_logs(log_directory: &Path, container: &str, restart_count: u32) -> io::Result<()> {
-    let folder = log_directory.join(container);
-    let entries = match fs::read_dir(&folder) {
+/// Removes the logs of instances of a container that have these numbers, rotated ones too.
+pub(super) fn remove_logs(folder: &Path, numbers: impl Fn(u32) -> bool) -> io::Result<()> {
+    remove_files(folder, |name| LogName::read(name).is_some_and(|name| numbers(name.restart_count)))
+}
+
+/// Removes the last words of instances of a container that have these numbers.
+pub(super) fn remove_last_words(folder: &Path, numbers: impl Fn(u32) -> bool) -> io::Result<()> {
+    remove_files(folder, |name| u32::from_str_radix(name, 16).is_ok_and(&numbers))
+}
+
+fn remove_files(folder: &Path, are_gone: impl Fn(&str) -> bool) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };
     for entry in entries {
         let entry = entry?;
-        let name = entry.file_name();
-        let is_its =
-            name.to_str().and_then(LogName::read).is_some_and(|name| name.restart_count == restart_count);
-        if is_its {
+        if entry.file_name().to_str().is_some_and(&are_gone) {
             gone_is_fine(fs::remove_file(entry.path()))?;
         }
     }
@@ -143,9 +148,9 @@ mod tests {
             fs::write(folder.path().join("c").join(name), "").unwrap();
         }
         assert_eq!(restart_count_by_logs(folder.path(), "c"), 3);
-        remove_logs(folder.path(), "c", 2).unwrap();
+        remove_logs(&folder.path().join("c"), |number| number == 2).unwrap();
         assert_eq!(restart_count_by_logs(folder.path(), "c"), 2);
-        remove_logs(folder.path(), "gone", 2).unwrap();
+        remove_logs(&folder.path().join("gone"), |_| true).unwrap();
     }
 
     #[test]

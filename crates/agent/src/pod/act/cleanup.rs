@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use rubelet_model::{
@@ -60,7 +61,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     pub(crate) async fn remove(&self, remains: &Remains) {
         for id in &remains.containers {
             let Some(instance) = self.status.container(id) else { continue };
-            if let Err(error) = self.remove_instance(instance).await {
+            if let Err(error) = self.remove_instance(instance, remains).await {
                 tracing::warn!(pod = %spec::pod_ref(self.pod), container = %id, %error, "cannot remove a dead container");
             }
         }
@@ -76,19 +77,49 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         for container in spec::init_containers(self.pod) {
             let of_name = self.status.containers.iter().filter(|instance| *instance.name == *container.name);
             for instance in of_name {
-                // Their logs stay: the number of restarts is read from them.
                 self.tools.runtime.remove_container(&instance.id).await?;
             }
+            self.remove_old_files(&container.name).await;
         }
         Ok(())
     }
 
-    async fn remove_instance(&self, instance: &ContainerStatus) -> Result<(), CleanupError> {
-        let logs = log_directory(&self.tools.settings.logs, self.pod);
-        let (name, count) = (instance.name.clone(), instance.restart_count);
-        // Logs first: once the container is gone, nobody knows which are its own.
-        off_thread(move || files::remove_logs(&logs, &name, count)).await?;
+    async fn remove_instance(
+        &self,
+        instance: &ContainerStatus,
+        remains: &Remains,
+    ) -> Result<(), CleanupError> {
+        let others = self.status.instances(&instance.name);
+        let stay = others.filter(|one| !remains.containers.contains(&one.id)).map(|one| one.restart_count);
+        // Files first: once the container is gone, nobody knows which are its own.
+        self.remove_files(&instance.name, instance.restart_count, stay.collect()).await?;
         Ok(self.tools.runtime.remove_container(&instance.id).await?)
+    }
+
+    /// All instances of a container are removed, so that it begins anew. What the newest left on disk stays, to be looked
+    /// at, and because the number of restarts is read from it.
+    pub(super) async fn remove_old_files(&self, container: &str) {
+        let newest = self.status.instances(container).map(|one| one.restart_count).max();
+        let stay = u32::try_from(self.tools.settings.dead_instances.max(1)).unwrap_or(u32::MAX);
+        let Some(last) = newest.and_then(|newest| newest.checked_sub(stay)) else { return };
+        if let Err(error) = self.remove_files(container, last, Vec::new()).await {
+            tracing::warn!(pod = %spec::pod_ref(self.pod), container, %error, "cannot remove old logs of a container");
+        }
+    }
+
+    /// Removes what instances of a container left on disk, up to that of this number, but for those that stay. Some of
+    /// them may be long gone themselves.
+    async fn remove_files(&self, container: &str, last: u32, stay: Vec<u32>) -> io::Result<()> {
+        let logs = log_directory(&self.tools.settings.logs, self.pod).join(container);
+        // A UID that cannot be a folder was refused with its manifest.
+        let words = self.tools.settings.data.pod(spec::uid(self.pod).as_str());
+        let words = words.ok().map(|directory| directory.container(container));
+        off_thread(move || {
+            let are_gone = |number: u32| number <= last && !stay.contains(&number);
+            files::remove_logs(&logs, are_gone)?;
+            words.map_or(Ok(()), |words| files::remove_last_words(&words, are_gone))
+        })
+        .await
     }
 
     async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {
@@ -141,8 +172,8 @@ pub(crate) enum CleanupError {
     Call(#[from] CallError),
     #[error(transparent)]
     Leavings(#[from] LeavingsError),
-    #[error("its logs: {0}")]
-    Logs(#[from] std::io::Error),
+    #[error("its logs and last words: {0}")]
+    Files(#[from] io::Error),
 }
 
 #[cfg(test)]

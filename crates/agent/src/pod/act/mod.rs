@@ -271,7 +271,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 _ => self.killer().now(instance, KillReason::RestartAllContainers).await,
             };
             let removed = match ended {
-                // Its logs stay: the number of restarts is read from them.
                 Ok(()) => self.tools.runtime.remove_container(id).await,
                 Err(error) => Err(error),
             };
@@ -279,6 +278,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 self.failed(outcome, &error);
                 return;
             }
+            self.remove_old_files(&instance.name).await;
         }
     }
 

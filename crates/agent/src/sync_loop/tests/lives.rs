@@ -1,5 +1,9 @@
 //! The life of a pod: how it starts, runs, begins again and ends by itself.
 
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -141,4 +145,78 @@ async fn a_pod_that_moves_to_another_network_gets_another_sandbox() {
     // And there it stays.
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(stage.runtime.running(), ["web-1"]);
+}
+
+/// A pod whose container leaves last words, and begins anew with all others when it ends with 42.
+fn talkative() -> Arc<Pod> {
+    let mut pod = testkit::pod("Always", &[], &["web"]);
+    let web = &mut pod.spec.as_mut().unwrap().containers[0];
+    web.termination_message_path = Some("/dev/termination-log".to_owned());
+    web.restart_policy = Some("Always".to_owned());
+    let exit_codes = ContainerRestartRuleOnExitCodes { operator: "In".to_owned(), values: Some(vec![42]) };
+    let rule =
+        ContainerRestartRule { action: "RestartAllContainers".to_owned(), exit_codes: Some(exit_codes) };
+    web.restart_policy_rules = Some(vec![rule]);
+    Arc::new(pod)
+}
+
+/// Begins the log of an instance, as a runtime does.
+fn begin_log(folder: &Path, container: &str, attempt: usize) {
+    let logs = folder.join("logs/default_web_uid").join(container);
+    std::fs::create_dir_all(&logs).unwrap();
+    std::fs::write(logs.join(format!("{attempt}.log")), "").unwrap();
+}
+
+/// Waits until these are all files in a folder.
+async fn until_files(folder: &Path, wanted: &[&str]) {
+    let files = || {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let waiting = async {
+        while files() != wanted {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
+        panic!("{:?}, not {wanted:?}", files());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_instance_leaves_on_disk_goes_when_another_is_the_last() {
+    // One after the other, all anew each time, and both in turn.
+    for codes in [[1, 1, 1, 1, 1], [42, 42, 42, 42, 42], [1, 42, 1, 1, 42]] {
+        let folder = folder();
+        let stage = Scene::start(FakeRuntime::default(), folder.path());
+        stage.send(Operation::Add, &[talkative()]).await;
+        for (attempt, code) in codes.into_iter().enumerate() {
+            stage.until_running(&[&format!("web-{attempt}")]).await;
+            begin_log(folder.path(), "web", attempt);
+            stage.runtime.exit("web", code);
+        }
+        stage.until_running(&["web-5"]).await;
+        begin_log(folder.path(), "web", 5);
+        until_files(&folder.path().join("pods/uid/containers/web"), &["00000004", "00000005"]).await;
+        until_files(&folder.path().join("logs/default_web_uid/web"), &["4.log", "5.log"]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_init_containers_of_old_sandboxes_left_on_disk_goes() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &["setup"], &["web"])]).await;
+    for attempt in 0..4 {
+        stage.until_running(&[&format!("setup-{attempt}")]).await;
+        begin_log(folder.path(), "setup", attempt);
+        stage.runtime.exit("setup", 0);
+        stage.until_running(&[&format!("web-{attempt}")]).await;
+        stage.runtime.break_sandboxes();
+    }
+    stage.until_running(&["setup-4"]).await;
+    until_files(&folder.path().join("logs/default_web_uid/setup"), &["3.log"]).await;
 }
