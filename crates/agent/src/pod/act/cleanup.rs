@@ -26,7 +26,8 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// Dead instances but the newest few of each name, and dead sandboxes without containers but the newest.
+    /// Dead instances but the newest few of each name, those that were made in an old sandbox and never started, and dead
+    /// sandboxes without containers but the newest.
     pub(crate) fn of(status: &PodStatus, keep: usize) -> Self {
         let mut dead: BTreeMap<&str, Vec<&ContainerStatus>> = BTreeMap::new();
         for container in status.containers.iter().filter(|one| one.state == ContainerState::Exited) {
@@ -37,6 +38,10 @@ impl Remains {
             instances.sort_by_key(|instance| Reverse(instance.seniority()));
             containers.extend(instances.iter().skip(keep).map(|instance| instance.id.clone()));
         }
+        let newest = status.sandboxes.first().map(|sandbox| &sandbox.id);
+        let is_stillborn =
+            |one: &&ContainerStatus| one.state == ContainerState::Created && Some(&one.sandbox) != newest;
+        containers.extend(status.containers.iter().filter(is_stillborn).map(|one| one.id.clone()));
         let is_used = |id: &SandboxId| {
             let mut stay = status.containers.iter().filter(|container| !containers.contains(&container.id));
             stay.any(|container| container.sandbox == *id)
@@ -204,5 +209,26 @@ mod tests {
         assert_eq!(sandboxes, ["sandbox-0"], "the other still has a container that stays");
         assert!(Remains::of(&testkit::status(SandboxState::NotReady, &[]), 1).is_empty(), "the newest stays");
         assert_eq!(Remains::of(&status, 9), Remains::default());
+    }
+
+    #[test]
+    fn what_was_made_and_never_started_goes_with_its_sandbox() {
+        let mut status = testkit::status(SandboxState::Ready, &[]);
+        status.containers = vec![
+            instance("a", 2, Is::Created, "sandbox-1"),
+            instance("a", 1, Is::Created, "sandbox-0"),
+            instance("a", 0, Is::Exited(1), "sandbox-0"),
+            instance("b", 0, Is::Created, "sandbox-0"),
+        ];
+        status.sandboxes = vec![sandbox(1, SandboxState::Ready), sandbox(0, SandboxState::NotReady)];
+        let ids = |remains: &Remains| -> Vec<String> {
+            remains.containers.iter().map(ToString::to_string).collect()
+        };
+        let remains = Remains::of(&status, 1);
+        assert_eq!(ids(&remains), ["a-1", "b-0"], "it is not told of, so another that ended is");
+        assert_eq!(remains.sandboxes, Vec::<SandboxId>::new());
+        let remains = Remains::of(&status, 0);
+        assert_eq!(ids(&remains), ["a-0", "a-1", "b-0"]);
+        assert_eq!(remains.sandboxes, ["sandbox-0".into()]);
     }
 }
