@@ -94,6 +94,13 @@ impl PodGroups {
         Ok(groups)
     }
 
+    /// Those of a machine that has its control groups in this folder.
+    #[cfg(test)]
+    pub(crate) fn in_folder(folder: &std::path::Path) -> Self {
+        let hierarchies = Hierarchies::in_folder(values::Version::Two, &[(folder.to_owned(), &[])]);
+        Self::over(Some(hierarchies), &CgroupSettings::default())
+    }
+
     fn over(hierarchies: Option<Hierarchies>, settings: &CgroupSettings) -> Self {
         Self {
             driver: settings.driver,

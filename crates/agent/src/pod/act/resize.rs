@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use k8s_openapi::api::core::v1::Container;
-use rubelet_model::ContainerId;
+use rubelet_model::{ContainerId, ContainerState};
 
 use super::{Outcome, Work};
 use crate::cgroup::PodGroups;
@@ -64,10 +64,11 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     async fn resize_in_place(&mut self, ids: &[ContainerId], outcome: &mut Outcome) -> Result<(), String> {
         let steps = self.steps(ids);
-        self.leaves_enough_memory(&steps).await?;
-        outcome.acted = true;
         let wanted = pod_amounts(self.pod, &self.tools.settings.machine);
         let given = self.memory.grants.pod.as_ref().map(|given| given.amounts.clone());
+        self.leaves_enough_memory(&steps).await?;
+        self.leaves_pod_enough_memory(given.as_ref(), &wanted).await?;
+        outcome.acted = true;
         self.set_group(given.map_or_else(|| wanted.clone(), |given| wanted.or_more(&given))).await?;
         for step in &steps {
             self.resize_container(step).await?;
@@ -110,6 +111,27 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             }
         }
         Ok(())
+    }
+
+    /// So would somebody of a pod that would as a whole.
+    async fn leaves_pod_enough_memory(
+        &self,
+        given: Option<&PodAmounts>,
+        wanted: &PodAmounts,
+    ) -> Result<(), String> {
+        let had = given.and_then(|given| given.memory);
+        let Some(limit) = wanted.memory.filter(|limit| had.is_none_or(|had| *limit < had)) else {
+            return Ok(());
+        };
+        let mut used = 0_u64;
+        for one in self.status.containers.iter().filter(|one| one.state == ContainerState::Running) {
+            let its = self.tools.runtime.memory_used(&one.id).await.map_err(|error| error.to_string())?;
+            used = used.saturating_add(its.unwrap_or(0));
+        }
+        if i64::try_from(used).is_ok_and(|used| used < limit) {
+            return Ok(());
+        }
+        Err(format!("attempting to set pod memory limit ({limit}) below current usage ({used})"))
     }
 
     async fn resize_container(&mut self, step: &Step) -> Result<(), String> {

@@ -1,8 +1,9 @@
 //! Manifests whose resources change while their pod runs.
 
-use k8s_openapi::api::core::v1::ContainerResizePolicy;
+use k8s_openapi::api::core::v1::{ContainerResizePolicy, ResourceRequirements};
 
 use super::*;
+use crate::cgroup::PodGroups;
 use crate::pod::testkit::resources;
 use crate::settings::Settings;
 
@@ -124,6 +125,38 @@ async fn less_memory_than_is_used_is_refused_and_tried_again() {
     scene.runtime.uses_memory(10 << 20);
     scene.until("a resize", |all| has_event(all, "ResizeCompleted", r#""memory":"32Mi""#)).await;
     scene.until("an end of it", |all| in_progress(&all[0]).is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn less_memory_than_a_whole_pod_uses_is_refused_too() {
+    let folder = folder();
+    let group = folder.path().join("groups/kubepods/burstable/poduid");
+    std::fs::create_dir_all(&group).unwrap();
+    for file in ["memory.max", "cpu.max", "pids.max"] {
+        std::fs::write(group.join(file), "").unwrap();
+    }
+    let groups = PodGroups::in_folder(&folder.path().join("groups"));
+    let scene = Scene::start_in(FakeRuntime::default(), folder.path(), Some(groups), |_| {});
+    let limited = |memory: &str| {
+        let mut pod = testkit::pod("Always", &[], &["a", "b"]);
+        pod.spec.as_mut().unwrap().resources = Some(ResourceRequirements {
+            limits: Some(resources("100m", memory).limits.unwrap()),
+            requests: resources("50m", "16Mi").requests,
+            claims: None,
+        });
+        Arc::new(pod)
+    };
+    scene.send(Operation::Add, &[limited("128Mi")]).await;
+    scene.until_phase("Running").await;
+    scene.runtime.uses_memory(30 << 20);
+    scene.send(Operation::Update, &[limited("60Mi")]).await;
+    let words = "attempting to set pod memory limit (62914560) below current usage (62914560)";
+    scene.until("a refusal", |all| has_event(all, "ResizeError", words)).await;
+    let limit = || std::fs::read_to_string(group.join("memory.max")).unwrap();
+    assert_eq!(limit(), (128 << 20).to_string());
+    scene.runtime.uses_memory(29 << 20);
+    scene.until("a resize", |all| has_event(all, "ResizeCompleted", r#""memory":"60Mi""#)).await;
+    assert_eq!(limit(), (60 << 20).to_string());
 }
 
 /// What is said of a resize that is under way.

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::board::PodView;
+use crate::cgroup::PodGroups;
 use crate::manifest::Objects;
 use crate::merge::{Delta, Operation};
 use crate::pod::testkit;
@@ -45,6 +46,16 @@ impl Scene {
         folder: &Path,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
+        Self::start_in(runtime, folder, None, change)
+    }
+
+    /// With control groups for its pods, or without.
+    pub(super) fn start_in(
+        runtime: FakeRuntime,
+        folder: &Path,
+        groups: Option<PodGroups>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let mut pleg = Pleg::new(runtime.clone(), Config::default(), Metrics::default());
         let mut settings = Settings::new("node", folder);
         settings.logs = folder.join("logs");
@@ -58,7 +69,7 @@ impl Scene {
             updates: received,
             metrics: crate::metrics::Metrics::default(),
             sources: vec![source()],
-            groups: None,
+            groups,
         });
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(agent.run(async {
