@@ -1,6 +1,6 @@
 //! The control groups of a machine, as folders: v1 has a hierarchy for each controller, v2 one for all.
 //!
-//! All of this blocks, though never for long: the kernel answers from memory.
+//! All of this blocks, though seldom for long: the kernel answers from memory, unless it must take some away from a pod.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -66,7 +66,7 @@ pub struct PodGroups {
     /// Nothing where systemd makes groups: it makes a slice for whoever wants to be in it.
     hierarchies: Option<Hierarchies>,
     /// What pods ask for that are neither sure of all nor of nothing: the weight of their class. Who changes it holds the
-    /// lock until it is written, so that what is written last is what is known last.
+    /// lock until the weight is written, so that what is written last is what is known last.
     burstable: Mutex<BTreeMap<PodUid, i64>>,
     /// Pods whose groups could not be removed the last time: somebody is in them of whom the runtime does not know.
     haunted: Mutex<BTreeSet<PodUid>>,
@@ -147,22 +147,27 @@ impl PodGroups {
                 are_own: limits_itself(pod),
             }),
         };
-        let mut burstable = self.burstable.lock();
-        if qos_class(pod) == QosClass::Burstable {
-            burstable.insert(pod_ref(pod).uid, millicores(pod));
-        }
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let made = hierarchies
-                .make(&group)
-                .and_then(|()| self.weigh(hierarchies, qos_class(pod), &burstable))
-                .and_then(|()| hierarchies.write(&group, &values));
-            match made {
+            // Nobody waits for the last: the kernel may take seconds to take memory away from a pod.
+            let set = self.make(hierarchies, &group, pod).and_then(|()| hierarchies.write(&group, &values));
+            match set {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS => {}
                 result => return result.map_err(|source| GroupError { group, source }),
             }
         }
+    }
+
+    /// Makes the group of a pod, in a class that weighs it, too.
+    fn make(&self, hierarchies: &Hierarchies, group: &GroupName, pod: &Pod) -> io::Result<()> {
+        let class = qos_class(pod);
+        let mut burstable = self.burstable.lock();
+        if class == QosClass::Burstable {
+            burstable.insert(pod_ref(pod).uid, millicores(pod));
+        }
+        hierarchies.make(group)?;
+        self.weigh(hierarchies, class, &burstable)
     }
 
     /// Counts a pod whose group an agent before this one has made, so that its class weighs what its pods do. Blocks.

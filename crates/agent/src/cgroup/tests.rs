@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
+use rustix::fs::{CWD, Mode, mkfifoat};
+
 use super::*;
 use crate::pod::testkit;
 use values::Version;
@@ -219,4 +221,33 @@ fn systemd_makes_its_slices_itself() {
     });
     let error = groups.ensure(&limited, &Machine::default()).unwrap_err().to_string();
     assert!(error.contains("the limits of a pod as a whole"), "{error}");
+}
+
+#[test]
+fn a_pod_whose_group_takes_long_to_change_holds_up_no_other() {
+    let machinery = Machinery::new(Version::Two);
+    machinery.put_files("kubepods/burstable", &["cpu.weight"]);
+    machinery.put_files("kubepods/burstable/poda", &["pids.max"]);
+    machinery.put_files("kubepods/burstable/podb", &["pids.max"]);
+    // Who reads this waits for what nobody writes.
+    let path = machinery.at("kubepods/burstable/poda/memory.max");
+    mkfifoat(CWD, &path, Mode::RWXU).unwrap();
+    let pipe = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    let (one, two) = (pod("a", "500m", Some("1Mi")), pod("b", "1", None));
+    let machine = Machine::default();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| machinery.groups.ensure(&one, &machine));
+        while machinery.read("kubepods/burstable/cpu.weight").is_empty() {
+            std::thread::yield_now();
+        }
+        scope.spawn(|| done.send(machinery.groups.ensure(&two, &machine)).unwrap());
+        let other = is_done.recv_timeout(std::time::Duration::from_secs(30));
+        std::fs::remove_file(&path).unwrap();
+        machinery.put_files("kubepods/burstable/poda", &["memory.max"]);
+        drop(pipe);
+        slow.join().unwrap().unwrap();
+        other.expect("it waits for the first").unwrap();
+    });
+    assert_eq!(machinery.read("kubepods/burstable/poda/memory.max"), "1048576");
 }
