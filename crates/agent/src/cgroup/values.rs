@@ -11,7 +11,7 @@ pub(super) enum Version {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
     pub(super) cpu_shares: i64,
-    /// The time of cpu in a period, and the period, in microseconds. Outer `None`: groups of this kind have no such limit.
+    /// `None`: groups of this kind have none.
     pub(super) limits: Option<Limits>,
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus};
 
 use super::{files, spec};
+use crate::off_thread::off_thread;
 use crate::volumes::PodDirectory;
 
 /// What was heard, by container. What is heard once is not read again.
@@ -51,9 +52,7 @@ impl LastWords {
             let words = files::last_words(&one.folder, one.restart_count).or_else(of_log);
             (one.id, words.unwrap_or_default())
         };
-        let heard =
-            tokio::task::spawn_blocking(move || unheard.into_iter().map(read).collect::<Vec<_>>()).await;
-        self.heard.extend(heard.unwrap_or_default());
+        self.heard.extend(off_thread(move || unheard.into_iter().map(read).collect::<Vec<_>>()).await);
     }
 }
 

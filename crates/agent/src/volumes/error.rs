@@ -100,17 +100,6 @@ pub enum VolumeError {
 }
 
 impl VolumeError {
-    /// The reason of the event that tells of it.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::NoVolume { .. } | Self::Escapes { .. } | Self::Expansion { .. } => {
-                "CreateContainerConfigError"
-            }
-            _ => "FailedMount",
-        }
-    }
-
     pub(crate) fn io<E: Into<io::Error>>(
         doing: &'static str,
         path: impl Into<PathBuf>,

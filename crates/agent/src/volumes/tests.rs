@@ -201,7 +201,6 @@ fn changed_objects_are_shown_by_preparing_again() {
         error.to_string(),
         "MountVolume.SetUp failed for volume \"map\" : configmap \"map\" not found"
     );
-    assert_eq!(error.reason(), "FailedMount");
     assert_eq!(fs::read_to_string(path.join("a")).expect("a file"), "9");
 }
 
@@ -257,7 +256,6 @@ fn expressions_must_be_whole_and_stay_inside() {
         let prepared = node.prepare(&pod, &objects, 1).expect("prepared");
         let error = node.mounts(&pod, &prepared).expect_err(expression);
         assert!(error.to_string().contains(reason), "{error}");
-        assert_eq!(error.reason(), "CreateContainerConfigError");
     }
 }
 
