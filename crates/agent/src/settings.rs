@@ -33,8 +33,8 @@ pub struct Settings {
     pub runtime_name: String,
     /// What pods are told about name servers.
     pub dns: NodeDns,
-    /// The host's `/etc/hosts`.
-    pub host_hosts: String,
+    /// The host's own hosts file, for pods on its network. One that is not there has nothing in it.
+    pub host_hosts: PathBuf,
     /// What this node tells its pods.
     pub node: NodeFacts,
     /// What this node takes.
@@ -73,7 +73,7 @@ impl Settings {
             runtime_name: "cri".to_owned(),
             data: DataDirectory::new(&data),
             dns: NodeDns::default(),
-            host_hosts: String::new(),
+            host_hosts: PathBuf::from("/etc/hosts"),
             node: NodeFacts::default(),
             machine: Machine::default(),
             security: SecuritySettings {

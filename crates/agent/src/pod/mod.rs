@@ -34,7 +34,7 @@ pub(crate) use act::Tools;
 pub use act::{EndedWithoutAgent, LoneContainer};
 pub(crate) use actor::{Actor, Parts as ActorParts};
 pub use backoff::Growth;
-pub use config::{HostDns, Machine, NodeDns, SecuritySettings};
+pub use config::{Machine, NodeDns, SecuritySettings};
 pub(crate) use config::{NODE_CRITICAL, PodAmounts, QosClass, pod_amounts, qos_class, shares};
 pub(crate) use demand::{Amounts, limits_of_containers, notation, requests, requests_of_containers};
 pub(crate) use files::remove_logs_of_pod;

@@ -1,7 +1,6 @@
 //! Builds everything that `rubelet run` consists of, and connects it. Nothing else does.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
 
 use pleg::Pleg;
@@ -11,7 +10,7 @@ use prometheus_client::registry::Registry;
 use rubelet_agent::admission::RuntimeFeatures;
 use rubelet_agent::gc::{ImageCollector, LogRotation};
 use rubelet_agent::manifest::check_node_name;
-use rubelet_agent::pod::{Growth, HostDns, NodeDns};
+use rubelet_agent::pod::{Growth, NodeDns};
 use rubelet_agent::runtime::{CallBook, CriRuntime};
 use rubelet_agent::settings::{Settings, pleg_config};
 use rubelet_agent::source::{Feed, Inbox};
@@ -251,22 +250,14 @@ fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
     settings.resync = plan.resync.unwrap_or(settings.resync);
     settings.backoff = plan.longest_backoff.map_or(settings.backoff, Growth::up_to);
     settings.dns = dns(plan);
-    settings.host_hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     settings
 }
 
-/// What pods are told about name servers. A file that cannot be read has nothing in it.
+/// What pods are told about name servers.
 fn dns(plan: &Plan) -> NodeDns {
-    const USUAL: &str = "/etc/resolv.conf";
-    let path = plan.resolv_conf.as_deref().unwrap_or(Path::new(USUAL));
-    let host = if path.as_os_str().is_empty() {
-        HostDns::nobody()
-    } else {
-        HostDns::read(&std::fs::read_to_string(path).unwrap_or_default())
-    };
+    let usual = NodeDns::default();
     NodeDns {
-        host,
-        is_other_file: path != Path::new(USUAL),
+        resolv_conf: plan.resolv_conf.clone().unwrap_or(usual.resolv_conf),
         cluster_servers: plan.cluster_dns.iter().map(IpAddr::to_string).collect(),
         cluster_domain: plan.cluster_domain.clone().unwrap_or_default(),
     }

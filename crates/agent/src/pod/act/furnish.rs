@@ -193,9 +193,11 @@ impl<R> Furnishing<R> {
         let mut mounts = tools.volumes.mounts(uid.as_str(), prepared, container, &environment)?;
         let folder = settings.data.pod(uid.as_str())?;
         let brings_hosts = mounts.iter().any(|mount| mount.container_path == HOSTS);
-        if !brings_hosts
-            && let Some(text) = hosts_file(pod, ips, &settings.host_hosts, &settings.dns.cluster_domain)
-        {
+        let of_host = match spec::uses_host_network(pod) && !brings_hosts {
+            true => read_if_there(&settings.host_hosts).map_err(failed_at(&settings.host_hosts))?,
+            false => String::new(),
+        };
+        if !brings_hosts && let Some(text) = hosts_file(pod, ips, &of_host, &settings.dns.cluster_domain) {
             let path = folder.etc_hosts();
             files::write_hosts(&path, &text).map_err(failed_at(&path))?;
             mounts.push(file_mount("etc-hosts", path, HOSTS));
@@ -206,6 +208,13 @@ impl<R> Furnishing<R> {
             mounts.push(file_mount("termination-message", path, target));
         }
         Ok((environment, mounts))
+    }
+}
+
+fn read_if_there(path: &Path) -> io::Result<String> {
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
     }
 }
 

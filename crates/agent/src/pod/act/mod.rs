@@ -16,7 +16,9 @@ mod start;
 mod unbroken;
 mod users;
 
+use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +28,8 @@ use rubelet_cri::v1;
 use rubelet_model::{PodStatus, SandboxId};
 
 use super::config::{
-    HostName, NameTooLong, SandboxParts, asks_for_selinux, dns_of_pod, pod_amounts, sandbox_config,
+    HostDns, HostName, NameTooLong, PodDns, SandboxParts, asks_for_selinux, depends_on_host, dns_of_pod,
+    pod_amounts, sandbox_config,
 };
 use super::grace::KillReason;
 use super::grants::PodGrant;
@@ -137,8 +140,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 }
                 if !starts.is_empty() {
                     let Some(prepared) = self.volumes(&mut outcome).await else { return outcome };
-                    let (config, users) = match self.sandbox_config(attempt).await {
-                        Ok(made) => made,
+                    let Blueprint { config, users, .. } = match self.sandbox_config(attempt).await {
+                        Ok(blueprint) => blueprint,
                         Err(error) => {
                             self.no_sandbox(&error, &mut outcome);
                             return outcome;
@@ -176,11 +179,11 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let Some(prepared) = self.furnish(outcome).await else { return };
         let amounts = pod_amounts(self.pod, &self.tools.settings.machine);
         self.memory.grants.pod = Some(PodGrant::of(self.pod, amounts));
-        let (config, users) = match self.sandbox_config(replacement.attempt).await {
-            Ok(made) => made,
+        let Blueprint { config, users, warnings } = match self.sandbox_config(replacement.attempt).await {
+            Ok(blueprint) => blueprint,
             Err(error) => return self.no_sandbox(&error, outcome),
         };
-        self.tell_once_a_sandbox();
+        self.tell_once_a_sandbox(warnings);
         if !self.status.sandboxes.is_empty() {
             // The first time at once; one that is replaced again and again waits like a container that is.
             let now = self.now();
@@ -282,12 +285,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// What its sandbox is made from, and the ids of its users, if it has its own.
-    async fn sandbox_config(
-        &self,
-        attempt: u32,
-    ) -> Result<(v1::PodSandboxConfig, Option<IdRange>), NoSandbox> {
+    async fn sandbox_config(&self, attempt: u32) -> Result<Blueprint, NoSandbox> {
         let users = self.users().await?;
+        let PodDns { config: dns_config, warnings } = self.dns().await?;
         let Settings { logs, dns, machine, .. } = &*self.tools.settings;
         let config = sandbox_config(SandboxParts {
             pod: self.pod,
@@ -295,25 +295,37 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             users,
             logs,
             hostname: HostName::of(self.pod, &dns.cluster_domain).for_kernel(self.pod)?,
-            dns_config: dns_of_pod(self.pod, dns).config,
+            dns_config,
             machine,
             cgroup: self.tools.groups.as_ref().map(|groups| groups.parent(self.pod)),
         });
-        Ok((config, users))
+        Ok(Blueprint { config, users, warnings })
+    }
+
+    async fn dns(&self) -> Result<PodDns, NoSandbox> {
+        let node = &self.tools.settings.dns;
+        let host = if depends_on_host(self.pod, node) {
+            let reading = node.clone();
+            let unreadable = |source| NoSandbox::Dns { path: node.resolv_conf.clone(), source };
+            off_thread(move || reading.host()).await.map_err(unreadable)?
+        } else {
+            HostDns::default()
+        };
+        Ok(dns_of_pod(self.pod, node, host))
     }
 
     /// What people should know of what the pod asks for and does not get.
-    fn tell_once_a_sandbox(&self) {
+    fn tell_once_a_sandbox(&self, warnings: Vec<Warning>) {
         if asks_for_selinux(self.pod) && !self.tools.settings.security.selinux {
             let message = "seLinuxOptions have no effect: SELinux is not enabled on this node";
             self.journal.warning(None, "SELinuxDisabled", message);
         }
-        for (reason, message) in dns_of_pod(self.pod, &self.tools.settings.dns).warnings {
+        for (reason, message) in warnings {
             self.journal.warning(None, reason, message);
         }
     }
 
-    /// A pod that cannot have the name, or the users, that it wants stays without a sandbox.
+    /// A pod that cannot have the name, the users or the name servers that it wants stays without a sandbox.
     fn no_sandbox(&self, error: &NoSandbox, outcome: &mut Outcome) {
         let message = format!("Failed to create pod sandbox: {error}");
         self.journal.warning(None, "FailedCreatePodSandBox", message);
@@ -342,6 +354,20 @@ enum NoSandbox {
     Name(#[from] NameTooLong),
     #[error(transparent)]
     Users(#[from] NoUsers),
+    #[error("cannot read {}, which says what name servers there are: {source}", path.display())]
+    Dns { path: PathBuf, source: io::Error },
+}
+
+/// By reason and message.
+type Warning = (&'static str, String);
+
+/// What a sandbox is made from.
+struct Blueprint {
+    config: v1::PodSandboxConfig,
+    /// The ids of its users, if it has its own.
+    users: Option<IdRange>,
+    /// What people should know of what it will not be.
+    warnings: Vec<Warning>,
 }
 
 /// The runtime's own choice of how to run a pod.

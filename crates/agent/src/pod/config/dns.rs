@@ -1,5 +1,8 @@
 //! Which name servers a pod asks.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_cri::v1;
 
@@ -14,7 +17,7 @@ const CLUSTER_OPTION: &str = "ndots:5";
 
 /// How the host itself resolves names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostDns {
+pub(crate) struct HostDns {
     servers: Vec<String>,
     searches: Vec<String>,
     options: Vec<String>,
@@ -22,8 +25,7 @@ pub struct HostDns {
 
 impl HostDns {
     /// Reads the text of `resolv.conf`: servers add up, the last `search` counts, of an option the last value.
-    #[must_use]
-    pub fn read(resolv_conf: &str) -> Self {
+    fn read(resolv_conf: &str) -> Self {
         let mut dns = Self::default();
         for line in resolv_conf.lines() {
             let line = line.split(['#', ';']).next().unwrap_or_default();
@@ -42,23 +44,39 @@ impl HostDns {
     }
 
     /// Nothing of the host's: whoever asks, asks in vain.
-    #[must_use]
-    pub fn nobody() -> Self {
+    fn nobody() -> Self {
         Self { servers: vec!["127.0.0.1".to_owned()], searches: vec![".".to_owned()], options: Vec::new() }
     }
 }
 
 /// What a node tells its pods about names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDns {
-    /// How the host resolves names, or whatever file pods are to have in its place.
-    pub host: HostDns,
-    /// Whether that is another file than the one which every runtime copies by itself.
-    pub is_other_file: bool,
+    /// The file that says how the host resolves names, or what pods are to have in its place. Without a name: nobody is asked.
+    pub resolv_conf: PathBuf,
     /// The name servers of the cluster; none without one.
     pub cluster_servers: Vec<String>,
     /// The domain of the cluster, like `cluster.local`.
     pub cluster_domain: String,
+}
+
+/// The file that every runtime copies by itself.
+const USUAL: &str = "/etc/resolv.conf";
+
+impl Default for NodeDns {
+    fn default() -> Self {
+        Self { resolv_conf: USUAL.into(), cluster_servers: Vec::new(), cluster_domain: String::new() }
+    }
+}
+
+impl NodeDns {
+    /// What the file says now: it changes with the networks that the host is in.
+    pub(crate) fn host(&self) -> io::Result<HostDns> {
+        if self.resolv_conf.as_os_str().is_empty() {
+            return Ok(HostDns::nobody());
+        }
+        std::fs::read_to_string(&self.resolv_conf).map(|text| HostDns::read(&text))
+    }
 }
 
 /// What the runtime is told, and what the pod is told about that.
@@ -70,37 +88,63 @@ pub(crate) struct PodDns {
     pub(crate) warnings: Vec<(&'static str, String)>,
 }
 
-/// Which name servers a pod asks.
-pub(crate) fn of_pod(pod: &Pod, node: &NodeDns) -> PodDns {
+/// Whose name servers a pod asks first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Its,
+    Hosts,
+    Clusters,
+    /// Those of the host, in the place of a cluster's.
+    HostsForWant,
+}
+
+fn whose(pod: &Pod, node: &NodeDns) -> Whose {
+    let policy = pod.spec.as_ref().and_then(|spec| spec.dns_policy.as_deref()).unwrap_or("ClusterFirst");
+    match policy {
+        "None" => Whose::Its,
+        "ClusterFirst" if spec::uses_host_network(pod) => Whose::Hosts,
+        "ClusterFirst" | "ClusterFirstWithHostNet" if node.cluster_servers.is_empty() => Whose::HostsForWant,
+        "ClusterFirst" | "ClusterFirstWithHostNet" => Whose::Clusters,
+        _ => Whose::Hosts,
+    }
+}
+
+/// Whether it must be known how the host resolves names to say how the pod does.
+pub(crate) fn depends_on_host(pod: &Pod, node: &NodeDns) -> bool {
+    match whose(pod, node) {
+        Whose::Its => false,
+        Whose::Clusters => true,
+        Whose::Hosts | Whose::HostsForWant => !is_copied(pod, node),
+    }
+}
+
+/// Whether the pod has just what the runtime copies for it.
+fn is_copied(pod: &Pod, node: &NodeDns) -> bool {
+    let adds = pod.spec.as_ref().is_some_and(|spec| spec.dns_config.is_some());
+    !adds && node.resolv_conf == Path::new(USUAL)
+}
+
+/// Which name servers a pod asks. `host` counts only if it [depends on it](depends_on_host).
+pub(crate) fn of_pod(pod: &Pod, node: &NodeDns, host: HostDns) -> PodDns {
     let Some(spec) = pod.spec.as_ref() else { return PodDns::default() };
     let own = spec.dns_config.as_ref();
-    let policy = spec.dns_policy.as_deref().unwrap_or("ClusterFirst");
-    let wants_cluster = match policy {
-        "ClusterFirst" => !spec::uses_host_network(pod),
-        policy => policy == "ClusterFirstWithHostNet",
-    };
+    let whose = whose(pod, node);
     let mut warnings = Vec::new();
-    let is_hosts = match policy {
-        "None" => false,
-        _ if !wants_cluster => true,
-        _ if node.cluster_servers.is_empty() => {
-            let message = format!(
-                "pod: \"{}\". kubelet does not have ClusterDNS IP configured and cannot create Pod using \
-                 \"ClusterFirst\" policy. Falling back to \"Default\" policy.",
-                Described(pod)
-            );
-            warnings.push(("MissingClusterDNS", message));
-            true
-        }
-        _ => false,
-    };
-    if is_hosts && own.is_none() && !node.is_other_file {
-        return PodDns { config: None, warnings };
+    if whose == Whose::HostsForWant {
+        let message = format!(
+            "pod: \"{}\". kubelet does not have ClusterDNS IP configured and cannot create Pod using \
+             \"ClusterFirst\" policy. Falling back to \"Default\" policy.",
+            Described(pod)
+        );
+        warnings.push(("MissingClusterDNS", message));
     }
-    let HostDns { mut servers, mut searches, mut options } = match policy {
-        "None" => HostDns::default(),
-        _ if is_hosts => node.host.clone(),
-        _ => of_cluster(pod, node),
+    let HostDns { mut servers, mut searches, mut options } = match whose {
+        Whose::Its => HostDns::default(),
+        Whose::Hosts | Whose::HostsForWant if is_copied(pod, node) => {
+            return PodDns { config: None, warnings };
+        }
+        Whose::Hosts | Whose::HostsForWant => host,
+        Whose::Clusters => of_cluster(pod, node, &host),
     };
     if let Some(own) = own {
         append_new(&mut servers, own.nameservers.as_deref().unwrap_or_default());
@@ -129,14 +173,14 @@ pub(crate) fn of_pod(pod: &Pod, node: &NodeDns) -> PodDns {
     PodDns { config: Some(v1::DnsConfig { servers, searches, options }), warnings }
 }
 
-fn of_cluster(pod: &Pod, node: &NodeDns) -> HostDns {
+fn of_cluster(pod: &Pod, node: &NodeDns, host: &HostDns) -> HostDns {
     let domain = node.cluster_domain.as_str();
     let mut searches = Vec::new();
     if !domain.is_empty() {
         let namespace = spec::namespace(pod);
         searches = vec![format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.to_owned()];
     }
-    append_new(&mut searches, &node.host.searches);
+    append_new(&mut searches, &host.searches);
     HostDns { servers: node.cluster_servers.clone(), searches, options: vec![CLUSTER_OPTION.to_owned()] }
 }
 
@@ -198,8 +242,7 @@ mod tests {
 
     fn node(cluster: &[&str]) -> NodeDns {
         NodeDns {
-            host: HostDns::read(HOST),
-            is_other_file: false,
+            resolv_conf: USUAL.into(),
             cluster_servers: cluster.iter().map(|server| (*server).to_owned()).collect(),
             cluster_domain: "cluster.local".to_owned(),
         }
@@ -207,7 +250,9 @@ mod tests {
 
     /// `servers / searches / options; warnings`, or `host`.
     fn told(pod: &Pod, node: &NodeDns) -> String {
-        let PodDns { config, warnings } = of_pod(pod, node);
+        // Only who depends on the host is told how the host does it.
+        let host = if depends_on_host(pod, node) { HostDns::read(HOST) } else { HostDns::default() };
+        let PodDns { config, warnings } = of_pod(pod, node, host);
         let mut text = config.map_or("host".to_owned(), |config| {
             [config.servers, config.searches, config.options].map(|list| list.join(" ")).join(" / ")
         });
@@ -257,11 +302,23 @@ mod tests {
     #[test]
     fn another_file_than_the_hosts_is_told_in_full() {
         let mut node = node(&[]);
-        node.is_other_file = true;
+        node.resolv_conf = "/run/other/resolv.conf".into();
         let pod = pod("Default", false, None);
         assert_eq!(told(&pod, &node), "10.0.0.1 10.0.0.2 / example.org / rotate ndots:2");
-        node.host = HostDns::nobody();
-        assert_eq!(told(&pod, &node), "127.0.0.1 / . / ");
+    }
+
+    #[test]
+    fn the_file_is_read_when_it_is_asked_for_and_without_one_nobody_is_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut node = node(&[]);
+        node.resolv_conf = folder.path().join("resolv.conf");
+        assert_eq!(node.host().unwrap_err().kind(), io::ErrorKind::NotFound);
+        for server in ["10.0.0.1", "10.0.0.2"] {
+            std::fs::write(&node.resolv_conf, format!("nameserver {server}\n")).unwrap();
+            assert_eq!(node.host().unwrap().servers, [server]);
+        }
+        node.resolv_conf = PathBuf::new();
+        assert_eq!(node.host().unwrap(), HostDns::nobody());
     }
 
     #[test]
@@ -271,7 +328,7 @@ mod tests {
             searches: Some(searches),
             options: None,
         };
-        let told = |config| of_pod(&pod("None", false, Some(config)), &node(&[]));
+        let told = |config| of_pod(&pod("None", false, Some(config)), &node(&[]), HostDns::default());
         let numbered =
             |count: usize, length: usize| (0..count).map(|n| format!("{n:0length$}")).collect::<Vec<_>>();
         for (servers, searches, left, warnings) in [

@@ -10,8 +10,8 @@ mod sandbox;
 mod security;
 
 pub(crate) use container::{ConfigError, ContainerParts, container_config};
-pub(crate) use dns::of_pod as dns_of_pod;
-pub use dns::{HostDns, NodeDns};
+pub use dns::NodeDns;
+pub(crate) use dns::{HostDns, PodDns, depends_on_host, of_pod as dns_of_pod};
 pub(crate) use hosts::hosts_file;
 pub(crate) use names::{HostName, LogName, NameTooLong, log_directory};
 pub use resources::Machine;

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{ExecAction, ResourceRequirements, SELinuxOption
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::*;
+use crate::settings::Settings;
 
 /// A pod with one container, changed.
 fn changed(change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
@@ -53,6 +54,20 @@ async fn another_failure_of_a_sandbox_is_told_as_it_is() {
     stage.send(Operation::Add, &[changed(|_| {})]).await;
     let told = stage.until_told("FailedCreatePodSandBox").await;
     assert_eq!(told, "Failed to create pod sandbox: out of sandboxes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_of_name_servers_that_cannot_be_read_is_told_and_read_when_it_is_there() {
+    let folder = folder();
+    let resolv_conf = folder.path().join("resolv.conf");
+    let configured = |settings: &mut Settings| settings.dns.resolv_conf.clone_from(&resolv_conf);
+    let stage = Scene::start_with(FakeRuntime::default(), folder.path(), configured);
+    stage.send(Operation::Add, &[changed(|_| {})]).await;
+    let told = stage.until_told("FailedCreatePodSandBox").await;
+    let why = "which says what name servers there are: No such file or directory (os error 2)";
+    assert_eq!(told, format!("Failed to create pod sandbox: cannot read {}, {why}", resolv_conf.display()));
+    std::fs::write(&resolv_conf, "nameserver 192.0.2.53\n").unwrap();
+    stage.until_running(&["web-0"]).await;
 }
 
 #[tokio::test(start_paused = true)]
