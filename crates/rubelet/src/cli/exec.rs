@@ -17,7 +17,7 @@ use crate::pods::{NotOne, Pods};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Without a terminal and without input; the output comes when the command has ended. Ends with the \
-command's own code."
+command's own code, or with 1 if it could not be run."
 )]
 pub(super) struct Args {
     #[command(flatten)]

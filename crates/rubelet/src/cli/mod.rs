@@ -40,7 +40,7 @@ enum Command {
     Completions(completions::Args),
     /// Show all that is known of a pod
     Describe(describe::Args),
-    /// Say what is wrong with a runtime, and what to do; changes nothing
+    /// Say what is wrong with the agent or a runtime, and what to do; changes nothing
     Doctor(doctor::Args),
     /// Show what happened to pods
     Events(events::Args),

@@ -19,7 +19,7 @@ use crate::watch::{Filter, Format, event_line};
     after_help = "Ends with 6 if the recording is damaged; what comes before the damage is played all the same."
 )]
 pub(super) struct Args {
-    /// A file made by `rubelet record`
+    /// A file that `rubelet record` made, or one of the folder of `rubelet run --record-dir`
     file: PathBuf,
 
     /// Stop at this moment: a time (2026-11-16T12:00:00Z), or so long after the start (90s)
@@ -38,7 +38,7 @@ pub(super) struct Args {
     #[arg(long)]
     health: bool,
 
-    /// Lines for people, or JSON: one object a line
+    /// Lines for people, or one JSON object a line
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
 }

@@ -21,7 +21,7 @@ use crate::run::{Ended, FileConfig, Listen, NodeConfig, Plan, Remarks, RunError,
     after_help = "Manifests are watched: what is added, changed or removed there is started, changed or ended here. \
 The first Ctrl-C ends the agent; pods go on, and `rubelet run` takes over again. `rubelet stop` ends pods.\n\n\
 Ends with 0 when told to, or with --once when all pods succeeded; with 5 if some of them failed or a manifest could not be used; with 1 if the machine \
-does not let it; with 2 for a wrong command line; with 3 if the runtime cannot be reached."
+does not let it; with 2 for a wrong command line, or if there is nothing to run; with 3 if the runtime cannot be reached."
 )]
 pub(super) struct Args {
     /// Manifests, or folders of them

@@ -35,9 +35,9 @@ use crate::printer::{self, Printer, Room, Stopped};
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// Lines for people
+    /// For people
     Text,
-    /// One JSON object a line
+    /// JSON, for programs
     Json,
 }
 
