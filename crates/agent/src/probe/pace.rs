@@ -46,14 +46,14 @@ impl Pace {
 }
 
 /// How long a container has been running. The runtime's clock is believed within what we saw ourselves: one that did not
-/// run when we last `looked` cannot be older than that.
-pub(super) fn age(started_at: UnixNanos, looked: Option<Stamp>, now: Now) -> Duration {
+/// run yet when somebody looked, at `unseen_until`, cannot be older than that.
+pub(super) fn age(started_at: UnixNanos, unseen_until: Option<Stamp>, now: Now) -> Duration {
     let by_runtime = if started_at.is_set() {
         Duration::from_nanos(u64::try_from(now.wall.0.saturating_sub(started_at.0)).unwrap_or(0))
     } else {
         Duration::ZERO
     };
-    looked.map_or(by_runtime, |looked| by_runtime.min(looked.until(now.stamp)))
+    unseen_until.map_or(by_runtime, |unseen| by_runtime.min(unseen.until(now.stamp)))
 }
 
 #[cfg(test)]

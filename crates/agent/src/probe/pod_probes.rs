@@ -55,8 +55,10 @@ pub(crate) struct PodProbes<R> {
     running: BTreeMap<(ContainerId, Kind), Running>,
     verdicts: watch::Sender<Verdicts>,
     changes: watch::Receiver<Verdicts>,
-    /// When the last status was read: what runs since then has not run for longer.
+    /// When the last status was read.
     looked: Option<Stamp>,
+    /// The instances that have been seen to run, and when the status before that was read: none has run for longer.
+    seen: BTreeMap<ContainerId, Option<Stamp>>,
     /// What is on disk.
     record: Record,
     path: Option<PathBuf>,
@@ -76,6 +78,7 @@ impl<R: Runtime> PodProbes<R> {
             verdicts,
             changes,
             looked: None,
+            seen: BTreeMap::new(),
             record: Record::default(),
             path: None,
             counted: BTreeSet::new(),
@@ -103,6 +106,7 @@ impl<R: Runtime> PodProbes<R> {
     /// it has started or lives: it is taken to have and to do.
     pub(crate) fn tend(&mut self, pod: &Pod, status: &PodStatus, ips: &[IpAddr], is_ending: bool) {
         let now = self.prober.clock.now();
+        self.note_instances(status);
         let probed: Vec<Probed<'_>> = probed(pod, status).collect();
         let is_probed = |id: &ContainerId, kind: Kind| {
             probed.iter().any(|one| one.instance.id == *id && one.kind == kind)
@@ -120,6 +124,16 @@ impl<R: Runtime> PodProbes<R> {
             }
         }
         self.looked = Some(now.stamp);
+    }
+
+    /// One that is in doubt for a while is still the same.
+    fn note_instances(&mut self, status: &PodStatus) {
+        self.seen.retain(|id, _| status.containers.iter().any(|instance| instance.id == *id));
+        for instance in &status.containers {
+            if instance.state == ContainerState::Running && !self.seen.contains_key(&instance.id) {
+                self.seen.insert(instance.id.clone(), self.looked);
+            }
+        }
     }
 
     /// Whether a probe runs as it should, or has run to its end.
@@ -146,7 +160,8 @@ impl<R: Runtime> PodProbes<R> {
         let verdict = course.verdict();
         self.verdicts.send_if_modified(|verdicts| verdicts.set(id, kind, verdict));
         let pace = Pace::of(probe);
-        let age = age(instance.started_at, self.looked, now);
+        let unseen_until = self.seen.get(id).copied().flatten();
+        let age = age(instance.started_at, unseen_until, now);
         let uptime = Stamp::ZERO.until(now.stamp);
         let delay = pace.delay_left(age).max(pace.spread(uptime, was_found, fastrand::f64()));
         let probe = Arc::new(probe.clone());
@@ -236,3 +251,6 @@ fn probed<'a>(pod: &'a Pod, status: &'a PodStatus) -> impl Iterator<Item = Probe
         })
     })
 }
+
+#[cfg(test)]
+mod tests;
