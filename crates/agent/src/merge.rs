@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::{PodRef, PodUid};
 
 use crate::manifest::annotation;
+use crate::pod::{full_name, pod_ref};
 use crate::source::SourceId;
 
 /// What happened to the pods of a [`Delta`]. There is no "set": differences only.
@@ -171,32 +172,22 @@ fn without_duplicates(set: &[Arc<Pod>]) -> (Vec<(PodUid, Arc<Pod>)>, Vec<Refused
     let (mut names, mut uids) = (BTreeSet::new(), BTreeSet::new());
     let (mut kept, mut refused) = (Vec::new(), Vec::new());
     for pod in set {
-        let reference = reference(pod);
-        let new_name = names.insert((Arc::clone(&reference.namespace), Arc::clone(&reference.name)));
-        if !new_name {
-            refused.push(Refused { pod: reference, taken: Taken::Name });
-        } else if !uids.insert(reference.uid.clone()) {
-            refused.push(Refused { pod: reference, taken: Taken::Uid });
+        let found = pod_ref(pod);
+        let name = (Arc::clone(&found.namespace), Arc::clone(&found.name));
+        if names.contains(&name) {
+            refused.push(Refused { pod: found, taken: Taken::Name });
+        } else if !uids.insert(found.uid.clone()) {
+            refused.push(Refused { pod: found, taken: Taken::Uid });
         } else {
-            kept.push((reference.uid, Arc::clone(pod)));
+            names.insert(name);
+            kept.push((found.uid, Arc::clone(pod)));
         }
     }
     (kept, refused)
 }
 
-/// A pod by key and names.
-#[must_use]
-pub fn reference(pod: &Pod) -> PodRef {
-    let meta = &pod.metadata;
-    PodRef::new(
-        meta.uid.as_deref().unwrap_or_default(),
-        meta.namespace.as_deref().unwrap_or_default(),
-        meta.name.as_deref().unwrap_or_default(),
-    )
-}
-
 fn has_same_name(a: &Pod, b: &Pod) -> bool {
-    (&a.metadata.namespace, &a.metadata.name) == (&b.metadata.namespace, &b.metadata.name)
+    full_name(a) == full_name(b)
 }
 
 enum Difference {

@@ -121,13 +121,14 @@ fn names_are_unique_within_a_namespace_and_the_first_wins() {
         pod("2", "other", "web", "a"),
         pod("3", "ns", "web", "a"),
         pod("1", "ns", "another", "a"),
+        pod("4", "ns", "another", "a"),
     ]
     .into_iter()
     .map(Arc::new)
     .collect();
     let merged = merge.apply(&file(), &set, at(1));
-    let added: Vec<_> = merged.deltas[0].pods.iter().map(|pod| reference(pod).to_string()).collect();
-    assert_eq!(added, ["ns/web", "other/web"]);
+    let added: Vec<_> = merged.deltas[0].pods.iter().map(|pod| pod_ref(pod).to_string()).collect();
+    assert_eq!(added, ["ns/web", "other/web", "ns/another"], "one that is refused takes no name");
     let refused: Vec<_> =
         merged.refused.iter().map(|refused| (refused.pod.to_string(), refused.taken)).collect();
     assert_eq!(
@@ -251,7 +252,7 @@ fn sets() -> impl Strategy<Value = Vec<(bool, Vec<Pod>)>> {
 fn replay(known: &mut BTreeMap<(SourceId, PodUid), Arc<Pod>>, deltas: &[Delta]) {
     for delta in deltas {
         for pod in &delta.pods {
-            let key = (delta.source.clone(), reference(pod).uid);
+            let key = (delta.source.clone(), pod_ref(pod).uid);
             match delta.operation {
                 Operation::Remove => assert!(known.remove(&key).is_some(), "removed what was never there"),
                 Operation::Add => assert!(known.insert(key, Arc::clone(pod)).is_none(), "added twice"),
