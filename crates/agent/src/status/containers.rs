@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{
     Container, ContainerState as ApiState, ContainerStateRunning, ContainerStateTerminated,
     ContainerStateWaiting, ContainerStatus as ApiContainer, ContainerUser, LinuxContainerUser, Pod,
-    PodStatus as ApiStatus, VolumeMount, VolumeMountStatus,
+    VolumeMount, VolumeMountStatus,
 };
 use rubelet_model::{ContainerState, ContainerStatus};
 
@@ -22,14 +22,14 @@ const LOST_WHILE_RUNNING: &str =
 
 /// The states of init containers, in the order of the spec.
 pub(super) fn init(inputs: Inputs<'_>) -> Vec<ApiContainer> {
-    let before = |status: &ApiStatus| status.init_container_statuses.clone().unwrap_or_default();
-    let before = inputs.before.map(before).unwrap_or_default();
+    let before = inputs.before.and_then(|status| status.init_container_statuses.as_deref());
+    let before = before.unwrap_or_default();
     let is_unseen = |container: &Container| inputs.runtime.newest(&container.name).is_none();
     let has_begun = containers(inputs.pod).iter().any(|container| !is_unseen(container));
     init_containers(inputs.pod)
         .iter()
         .map(|container| {
-            let mut status = one(inputs, container, find(&before, &container.name), Part::Init);
+            let mut status = one(inputs, container, find(before, &container.name), Part::Init);
             let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
             if !is_sidecar(container) && has_begun && is_unseen(container) && waits {
                 status.state = Some(terminated(ContainerStateTerminated {
@@ -49,11 +49,11 @@ pub(super) fn init(inputs: Inputs<'_>) -> Vec<ApiContainer> {
 
 /// The states of containers, by name.
 pub(super) fn regular(inputs: Inputs<'_>) -> Vec<ApiContainer> {
-    let before = |status: &ApiStatus| status.container_statuses.clone().unwrap_or_default();
-    let before = inputs.before.map(before).unwrap_or_default();
+    let before = inputs.before.and_then(|status| status.container_statuses.as_deref());
+    let before = before.unwrap_or_default();
     let mut all: Vec<ApiContainer> = containers(inputs.pod)
         .iter()
-        .map(|container| one(inputs, container, find(&before, &container.name), Part::Regular))
+        .map(|container| one(inputs, container, find(before, &container.name), Part::Regular))
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
@@ -91,7 +91,7 @@ fn end_one(status: &mut ApiContainer) {
     }
 }
 
-fn find<'a>(statuses: &'a [ApiContainer], name: &str) -> Option<&'a ApiContainer> {
+pub(super) fn find<'a>(statuses: &'a [ApiContainer], name: &str) -> Option<&'a ApiContainer> {
     statuses.iter().find(|status| status.name == name)
 }
 

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerStateTerminated, ContainerStatus as ApiContainer, Pod, PodStatus as ApiStatus,
 };
 
+use super::containers::find;
 use super::{Inputs, restarting};
 use crate::manifest::annotation::is_static;
 use crate::pod::{containers, init_containers, is_sidecar, restarts_after};
@@ -61,11 +62,8 @@ fn is_for_good(pod: &Pod, container: &Container, end: &ContainerStateTerminated)
     end.reason.as_deref() != Some(restarting::REASON) && !restarts_after(pod, container, end.exit_code)
 }
 
-fn has<T>(
-    status: &ApiContainer,
-    part: impl Fn(&k8s_openapi::api::core::v1::ContainerState) -> Option<T>,
-) -> bool {
-    status.state.as_ref().and_then(part).is_some()
+fn is_running(status: &ApiContainer) -> bool {
+    status.state.as_ref().is_some_and(|state| state.running.is_some())
 }
 
 #[derive(Default)]
@@ -95,7 +93,7 @@ impl Count {
             self.unknown += 1;
             return;
         };
-        if has(status, |state| state.running.clone()) {
+        if is_running(status) {
             self.running += 1;
             self.pending_sidecars += usize::from(status.started != Some(true));
         } else if end(status).is_none() {
@@ -109,14 +107,14 @@ impl Count {
             self.unknown += 1;
             return;
         };
-        let has_ended = has(status, |state| state.terminated.clone());
+        let has_ended = status.state.as_ref().is_some_and(|state| state.terminated.is_some());
         match end(status) {
             Some(end) => {
                 self.stopped += 1;
                 self.succeeded += usize::from(has_ended && end.exit_code == 0);
                 self.stopped_for_good += usize::from(is_for_good(pod, container, end));
             }
-            None if has(status, |state| state.running.clone()) => self.running += 1,
+            None if is_running(status) => self.running += 1,
             None => self.waiting += 1,
         }
     }
@@ -125,18 +123,17 @@ impl Count {
 /// The phase of a pod.
 pub(super) fn of(inputs: Inputs<'_>, init: &[ApiContainer], regular: &[ApiContainer]) -> Phase {
     let Inputs { pod, runtime, is_over, .. } = inputs;
-    let find = |all: &'_ [ApiContainer], name: &str| all.iter().find(|status| status.name == name).cloned();
     let mut count = Count::default();
     for container in init_containers(pod) {
         let status = find(init, &container.name);
         if is_sidecar(container) {
-            count.sidecar(status.as_ref());
+            count.sidecar(status);
         } else {
-            count.init(pod, container, status.as_ref());
+            count.init(pod, container, status);
         }
     }
     for container in containers(pod) {
-        count.regular(pod, container, find(regular, &container.name).as_ref());
+        count.regular(pod, container, find(regular, &container.name));
     }
     let has_active = runtime
         .active_containers()
