@@ -41,10 +41,9 @@ pub(crate) use files::remove_logs_of_pod;
 pub(crate) use grants::{Grants, Sizes};
 pub(crate) use journal::Journal;
 pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
-pub(crate) use plan::ContainerKind;
 pub(crate) use resize::{asks_for_more, is_resized, with_sizes_of};
 pub(crate) use restart::{asks_for_all, could_ask_for_all, restarts_after, should_start};
 pub(crate) use spec::{
-    all_containers, containers, full_name, init_containers, is_being_deleted, is_sidecar, orphan, pod_ref,
-    uses_host_network,
+    ContainerKind, all_containers, containers, full_name, init_containers, is_being_deleted, is_sidecar,
+    orphan, pod_ref, uses_host_network,
 };

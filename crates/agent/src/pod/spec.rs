@@ -7,6 +7,23 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use rubelet_model::{PodRef, PodUid};
 
+/// What kind of container it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContainerKind {
+    Init,
+    Regular,
+}
+
+impl ContainerKind {
+    /// The kubelet's word for it, in metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Init => "init_container",
+            Self::Regular => "container",
+        }
+    }
+}
+
 /// When a container that ended is started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestartPolicy {

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, Pod, PodCondition};
 
+use super::containers::find;
 use super::phase::Phase;
 use super::{Inputs, resize_pending, resizing, restarting};
 use crate::pod::{containers, init_containers, is_sidecar};
@@ -10,14 +11,15 @@ use crate::pod::{containers, init_containers, is_sidecar};
 const OWN: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
+/// Whether a condition holds, and why it does not.
 #[derive(Clone)]
-struct Verdict {
+struct Holds {
     is_true: bool,
     reason: Option<&'static str>,
     message: Option<String>,
 }
 
-impl Verdict {
+impl Holds {
     fn yes() -> Self {
         Self { is_true: true, reason: None, message: None }
     }
@@ -40,18 +42,18 @@ pub(super) fn of(
     regular: &[ApiContainer],
 ) -> Vec<PodCondition> {
     let containers_ready = containers_ready(inputs.pod, phase, init, regular);
-    let verdicts = [
-        Verdict { is_true: !inputs.lacks_sandbox, reason: None, message: None },
+    let holds = [
+        Holds { is_true: !inputs.lacks_sandbox, reason: None, message: None },
         initialized(inputs, phase, init, regular),
         ready(inputs.pod, containers_ready.clone()),
         containers_ready,
-        Verdict::yes(),
+        Holds::yes(),
     ];
-    let own = OWN.into_iter().zip(verdicts).map(|(kind, verdict)| PodCondition {
+    let own = OWN.into_iter().zip(holds).map(|(kind, holds)| PodCondition {
         type_: kind.to_owned(),
-        status: if verdict.is_true { "True" } else { "False" }.to_owned(),
-        reason: verdict.reason.map(str::to_owned),
-        message: verdict.message,
+        status: if holds.is_true { "True" } else { "False" }.to_owned(),
+        reason: holds.reason.map(str::to_owned),
+        message: holds.message,
         observed_generation: inputs.pod.metadata.generation,
         ..PodCondition::default()
     });
@@ -79,7 +81,7 @@ struct Missing<'a> {
 
 impl<'a> Missing<'a> {
     fn look(&mut self, name: &'a str, all: &[ApiContainer], is_fine: impl Fn(&ApiContainer) -> bool) {
-        match all.iter().find(|status| status.name == name) {
+        match find(all, name) {
             None => self.unknown.push(name),
             Some(status) if is_fine(status) => {}
             Some(_) => self.unready.push(name),
@@ -98,10 +100,10 @@ impl<'a> Missing<'a> {
     }
 }
 
-fn initialized(inputs: Inputs<'_>, phase: Phase, init: &[ApiContainer], regular: &[ApiContainer]) -> Verdict {
+fn initialized(inputs: Inputs<'_>, phase: Phase, init: &[ApiContainer], regular: &[ApiContainer]) -> Holds {
     let wanted = init_containers(inputs.pod);
     if init.is_empty() && !wanted.is_empty() {
-        return Verdict::no("UnknownContainerStatuses");
+        return Holds::no("UnknownContainerStatuses");
     }
     let mut missing = Missing::default();
     for container in wanted {
@@ -110,7 +112,7 @@ fn initialized(inputs: Inputs<'_>, phase: Phase, init: &[ApiContainer], regular:
         });
     }
     if phase == Phase::Succeeded && missing.unknown.is_empty() {
-        return Verdict { is_true: true, reason: Some("PodCompleted"), message: None };
+        return Holds { is_true: true, reason: Some("PodCompleted"), message: None };
     }
     let has_begun = regular.iter().any(|status| {
         status.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
@@ -119,14 +121,14 @@ fn initialized(inputs: Inputs<'_>, phase: Phase, init: &[ApiContainer], regular:
         conditions.iter().any(|condition| condition.type_ == "Initialized" && condition.status == "True")
     });
     match missing.message("incomplete") {
-        Some(message) if !has_begun && !was_true => Verdict::no("ContainersNotInitialized").because(message),
-        _ => Verdict::yes(),
+        Some(message) if !has_begun && !was_true => Holds::no("ContainersNotInitialized").because(message),
+        _ => Holds::yes(),
     }
 }
 
-fn containers_ready(pod: &Pod, phase: Phase, init: &[ApiContainer], regular: &[ApiContainer]) -> Verdict {
+fn containers_ready(pod: &Pod, phase: Phase, init: &[ApiContainer], regular: &[ApiContainer]) -> Holds {
     if regular.is_empty() && !containers(pod).is_empty() {
-        return Verdict::no("UnknownContainerStatuses");
+        return Holds::no("UnknownContainerStatuses");
     }
     let mut missing = Missing::default();
     for sidecar in init_containers(pod).iter().filter(|container| is_sidecar(container)) {
@@ -136,15 +138,15 @@ fn containers_ready(pod: &Pod, phase: Phase, init: &[ApiContainer], regular: &[A
         missing.look(&container.name, regular, |status| status.ready);
     }
     match (phase, missing.message("unready")) {
-        (Phase::Succeeded, _) if missing.unknown.is_empty() => Verdict::no("PodCompleted"),
-        (Phase::Failed, _) => Verdict::no("PodFailed"),
-        (_, Some(message)) => Verdict::no("ContainersNotReady").because(message),
-        (_, None) => Verdict::yes(),
+        (Phase::Succeeded, _) if missing.unknown.is_empty() => Holds::no("PodCompleted"),
+        (Phase::Failed, _) => Holds::no("PodFailed"),
+        (_, Some(message)) => Holds::no("ContainersNotReady").because(message),
+        (_, None) => Holds::yes(),
     }
 }
 
 /// A pod is ready if its containers are, and whatever else it waits for.
-fn ready(pod: &Pod, containers_ready: Verdict) -> Verdict {
+fn ready(pod: &Pod, containers_ready: Holds) -> Holds {
     if !containers_ready.is_true {
         return containers_ready;
     }
@@ -162,8 +164,8 @@ fn ready(pod: &Pod, containers_ready: Verdict) -> Verdict {
     });
     let closed: Vec<String> = closed.collect();
     if closed.is_empty() {
-        Verdict::yes()
+        Holds::yes()
     } else {
-        Verdict::no("ReadinessGatesNotReady").because(closed.join(", "))
+        Holds::no("ReadinessGatesNotReady").because(closed.join(", "))
     }
 }

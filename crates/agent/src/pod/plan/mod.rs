@@ -19,7 +19,7 @@ use super::grants::Grants;
 use super::hash::container_hash;
 use super::resize::{self, Need};
 use super::restart;
-use super::spec::{self, RestartPolicy};
+use super::spec::{self, ContainerKind, RestartPolicy};
 use crate::probe::{Verdict, Verdicts};
 
 pub(crate) use sandbox::Replacement;
@@ -88,23 +88,6 @@ pub(crate) struct Start {
 pub(crate) enum Place {
     Init(usize),
     Regular(usize),
-}
-
-/// What kind of container it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ContainerKind {
-    Init,
-    Regular,
-}
-
-impl ContainerKind {
-    /// The kubelet's word for it, in metrics.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Init => "init_container",
-            Self::Regular => "container",
-        }
-    }
 }
 
 impl Place {
