@@ -580,6 +580,8 @@ impl ImageStore for FakeRuntime {
 
     async fn remove_image(&self, id: &str) -> Result<(), CallError> {
         self.call("remove_image", format!("remove image {id}")).await?;
+        // As long as a large one takes.
+        tokio::time::sleep(Duration::from_secs(10)).await;
         if self.0.lock().stuck_images.contains(id) {
             return Err(refused("it is in use"));
         }

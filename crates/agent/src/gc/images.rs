@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::{CacheReader, Clock};
-use rubelet_model::PodStatus;
 
 use super::disk;
 use super::image_plan::{Candidate, ImageHistory, ImagePolicy};
@@ -80,9 +79,7 @@ impl<S: ImageStore> ImageCollector<S> {
             .into_iter()
             .map(|image| Candidate { id: image.id, size: image.size, is_pinned: image.pinned })
             .collect();
-        // After the images: who begins to use one meanwhile has fetched it, and then it is young.
-        let Some(pods) = self.cache.whole() else { return Ok(Look::TooEarly) };
-        let used = self.used(&images, &pods).await?;
+        let Some(used) = self.used(&images).await? else { return Ok(Look::TooEarly) };
         let now = self.clock.stamp();
         self.history.observe(&images, &used, now);
         let Some(place) = self.store.image_folder().await? else { return Ok(Look::Done) };
@@ -90,6 +87,12 @@ impl<S: ImageStore> ImageCollector<S> {
         let (remove, missing) = self.history.to_remove(&images, &used, room, self.policy, now);
         let mut stuck = 0;
         for id in &remove {
+            // To remove takes long, and pods start meanwhile. Who uses an image is seen when its container is made; if the
+            // image goes just before, that fails, and the image is fetched again, unless its policy is never to.
+            let Some(used) = self.used(&images).await? else { return Ok(Look::TooEarly) };
+            if used.contains(id) {
+                continue;
+            }
             tracing::info!(image = id, "removing an image that nobody uses, to make room");
             if let Err(error) = self.store.remove_image(id).await {
                 tracing::warn!(image = id, %error, "an image that nobody uses cannot be removed");
@@ -106,12 +109,9 @@ impl<S: ImageStore> ImageCollector<S> {
         Ok(Look::Done)
     }
 
-    /// The ids of images that containers were made from, running or not.
-    async fn used(
-        &self,
-        images: &[Candidate],
-        pods: &[Arc<PodStatus>],
-    ) -> Result<BTreeSet<String>, CallError> {
+    /// The ids of images that containers were made from, running or not; `None` while not every pod is known.
+    async fn used(&self, images: &[Candidate]) -> Result<Option<BTreeSet<String>>, CallError> {
+        let Some(pods) = self.cache.whole() else { return Ok(None) };
         let references: BTreeSet<String> = pods
             .iter()
             .flat_map(|status| &status.containers)
@@ -126,7 +126,7 @@ impl<S: ImageStore> ImageCollector<S> {
                 used.insert(image.id);
             }
         }
-        Ok(used)
+        Ok(Some(used))
     }
 }
 

@@ -52,3 +52,17 @@ async fn nothing_goes_before_every_pod_is_known() {
     assert_eq!(collector.collect().await, Ok(Look::Done));
     assert_eq!(watched.runtime.take_calls(), [""; 0], "it is in use");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_begins_to_use_while_others_go_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let watched = Watched::new();
+    until_whole(&watched).await;
+    watched.runtime.keeps_images(&["sha256:0", "sha256:1"], folder.path());
+    let mut collector = collector(&watched);
+    let (looked, ()) = tokio::join!(collector.collect(), watched.run("pod", "web", folder.path()));
+    assert_eq!(looked, Ok(Look::Done));
+    let left: Vec<String> =
+        watched.runtime.images().await.unwrap().into_iter().map(|image| image.id).collect();
+    assert_eq!(left, ["sha256:1"]);
+}
