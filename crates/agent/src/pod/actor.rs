@@ -8,6 +8,7 @@
 //! It keeps nothing that could not be read again: an actor that is lost is simply made anew.
 
 mod publish;
+mod tenure;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 use pleg::{CacheReader, Stamp};
 use rubelet_model::{PodStatus, PodUid, SandboxState};
 
+use self::tenure::Tenure;
 use super::act::{Killer, Memory, Outcome, Remains, Tools, Unbroken, Work, may_run, release};
 use super::config::pod_amounts;
 use super::journal::Journal;
@@ -53,8 +55,6 @@ pub(crate) struct Actor<R> {
     said: Option<ApiStatus>,
     /// Whether the node refused the pod before it was started.
     is_rejected: bool,
-    /// For how long the pod was kept running before this agent came.
-    lived_before: Duration,
     last_words: LastWords,
     /// The status that was last acted on.
     shown: Option<Arc<PodStatus>>,
@@ -63,8 +63,7 @@ pub(crate) struct Actor<R> {
     unbroken: Unbroken,
     /// When something was last done to the pod: older statuses are not acted on.
     acted: Stamp,
-    /// Since when the pod is kept running.
-    synced_since: Option<Stamp>,
+    tenure: Tenure,
     /// Until when nothing can be done to keep the pod running.
     sync_held_until: Option<Stamp>,
     /// Until when a pod that would not end is not ended again.
@@ -131,14 +130,13 @@ impl<R: Runtime + ImageStore> Actor<R> {
             verdicts: Verdicts::default(),
             journal,
             is_rejected: false,
-            lived_before: Duration::ZERO,
             said: None,
             last_words: LastWords::default(),
             shown: None,
             lacks_sandbox: true,
             unbroken,
             acted: Stamp::ZERO,
-            synced_since: None,
+            tenure: Tenure::default(),
             sync_held_until: None,
             kill_held_until: None,
             resize_pending: None,
@@ -203,8 +201,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if let Some(rejection) = rejection {
             self.reject(&rejection, now);
         }
-        if matches!(self.lifecycle, Lifecycle::Syncing { .. }) && self.synced_since.is_none() {
-            self.synced_since = Some(now);
+        if matches!(self.lifecycle, Lifecycle::Syncing { .. }) && self.tenure.begin(now) {
             let pod = self.lifecycle.pod();
             let containers = spec::all_containers(pod).count();
             self.tools.metrics.work_begins(publish::seen_ago(pod).unwrap_or_default(), containers);
@@ -242,7 +239,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             self.take_over(pod).await;
         }
         let now = self.tools.clock.stamp();
-        if self.is_past_deadline(pod, now) {
+        if self.tenure.is_over(pod, now) {
             self.say_deadline_exceeded();
         }
         let phase = self.publish(&status);
@@ -256,7 +253,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let is_resized = matches!(&plan, Plan::Adjust { resize: Some(_), .. });
         let refresh = is_nothing && self.refresh_volumes && volumes::are_written(pod);
         if let Some(until) = held_until {
-            return Next::Idle(Some(self.deadline(pod).map_or(until, |deadline| deadline.min(until))));
+            return Next::Idle(Some(self.tenure.no_later(until, pod)));
         }
         if is_nothing && remains.is_empty() && !refresh {
             return Next::Idle(Some(self.next_look(pod, now)));
@@ -440,7 +437,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     /// got no answer to, may come yet, and once the pod is forgotten nobody would know whose it is.
     async fn may_come_yet(&self, status: &PodStatus) -> Option<Stamp> {
         let is_there = !status.sandboxes.is_empty() || !status.containers.is_empty();
-        let was_anothers = self.synced_since.is_none();
+        let was_anothers = !self.tenure.has_begun();
         let asked = was_anothers.then_some(Stamp::ZERO).max(self.unbroken.settled().await);
         let until = asked?.plus(LATE_COMERS);
         (!is_there && self.tools.clock.stamp() < until).then_some(until)
@@ -517,17 +514,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let resync = self.tools.settings.resync;
         // Spread, so that pods that were made together are not looked at together for ever.
         let look = now.plus(resync + resync.mul_f64(0.5 * fastrand::f64()));
-        self.deadline(pod).map_or(look, |deadline| look.min(deadline))
-    }
-
-    fn deadline(&self, pod: &Pod) -> Option<Stamp> {
-        let seconds = pod.spec.as_ref()?.active_deadline_seconds?;
-        let granted = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-        Some(self.synced_since?.plus(granted.saturating_sub(self.lived_before)))
-    }
-
-    fn is_past_deadline(&self, pod: &Pod, now: Stamp) -> bool {
-        self.deadline(pod).is_some_and(|deadline| now >= deadline)
+        self.tenure.no_later(look, pod)
     }
 
     fn say_deadline_exceeded(&mut self) {

@@ -55,8 +55,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let Some(said) = &self.said else { return };
         self.memory.remember_restarts(said);
         if let Some(started) = &said.start_time {
-            let nanos = i128::from(pleg::clock::wall_clock().0) - started.0.as_nanosecond();
-            self.lived_before = Duration::from_nanos(u64::try_from(nanos).unwrap_or(0));
+            self.tenure.began(started.0, self.tools.clock.now());
         }
     }
 
