@@ -47,15 +47,14 @@ impl Routes {
         others.filter_map(|(uid, record)| self.in_the_room(uid, record)).collect()
     }
 
-    /// The pod that takes room for a record, if any does.
+    /// The pod that takes room for a record, if any does. Those that were refused may be many: they cost no search.
     fn in_the_room<'a>(&'a self, uid: &PodUid, record: &'a Record) -> Option<&'a Pod> {
-        let want = self.wants.of(uid)?;
-        if record.is_leaving {
-            // It comes back.
-            return Some(&want.pod);
+        if !record.is_leaving && (record.refusal.is_some() || self.over.contains(uid)) {
+            return None;
         }
-        let is_in = record.refusal.is_none() && !self.over.contains(uid);
-        is_in.then_some(&*record.pod)
+        let want = self.wants.of(uid)?;
+        // One that is leaving comes back.
+        Some(if record.is_leaving { &want.pod } else { &record.pod })
     }
 
     /// Room may have appeared: those that were refused are asked again, who came first first.
@@ -67,16 +66,27 @@ impl Routes {
             .map(|(uid, record)| (record.number, uid.clone()))
             .collect();
         refused.sort();
-        let mut commands = Vec::new();
+        let mut room: Vec<(&str, &Pod)> = self
+            .records
+            .iter()
+            .filter_map(|(uid, record)| Some((&*record.name, self.in_the_room(uid, record)?)))
+            .collect();
+        let mut again = Vec::new();
         for (_, uid) in refused {
+            let Some((record, want)) = self.records.get(&uid).zip(self.wants.of(&uid)) else { continue };
+            let others = room.iter().filter(|(name, _)| *name != &*record.name);
+            let others: Vec<&Pod> = others.map(|(_, pod)| *pod).collect();
+            let refusal = admission::admit(&record.pod, &others, &self.node).err();
             // One that still does not fit, but for another reason, says so.
-            let is_different = self.records.get(&uid).is_some_and(|record| {
-                let reason = |refusal: Option<&Refusal>| refusal.map(Refusal::reason);
-                reason(self.refusal(&record.pod).as_ref()) != reason(record.refusal.as_ref())
-            });
-            if is_different {
-                self.ask_again(&uid, &mut commands);
+            let reason = |refusal: Option<&Refusal>| refusal.map(Refusal::reason);
+            if reason(refusal.as_ref()) != reason(record.refusal.as_ref()) {
+                room.push((&*record.name, &*want.pod));
+                again.push(uid);
             }
+        }
+        let mut commands = Vec::new();
+        for uid in again {
+            self.ask_again(&uid, &mut commands);
         }
         self.grow(&mut commands);
         commands
