@@ -305,6 +305,15 @@ impl Routes {
         commands
     }
 
+    /// Those of somebody else's pods that have the name of one of ours.
+    pub(super) fn namesakes(&self, strangers: Vec<PodRef>) -> Vec<PodRef> {
+        let is_namesake = |stranger: &PodRef| {
+            let was_ours = self.records.contains_key(&stranger.uid) || self.gone.contains(&stranger.uid);
+            !was_ours && self.names.contains_key(&full_name(&orphan(stranger)))
+        };
+        strangers.into_iter().filter(is_namesake).collect()
+    }
+
     fn end_orphan(&mut self, found: &PodRef, commands: &mut Vec<Command>) {
         if self.records.contains_key(&found.uid) {
             return;

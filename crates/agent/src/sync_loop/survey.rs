@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use rubelet_model::{PodRef, PodUid};
+use rubelet_model::{PodRef, PodStatus, PodUid, SandboxState};
 
 use crate::pod::{Grants, Sizes};
 use crate::volumes::DataDirectory;
@@ -14,6 +15,8 @@ use crate::volumes::DataDirectory;
 /// What a survey has found.
 pub(super) struct Found {
     pub(super) pods: Vec<PodRef>,
+    /// Pods that run in the runtime and that somebody else made.
+    pub(super) strangers: Vec<PodRef>,
     /// The first one, before anything is decided: what was given by an agent before this one still counts.
     pub(super) given: Option<BTreeMap<PodUid, Sizes>>,
 }
@@ -36,6 +39,16 @@ pub(super) fn survey(
         found.unwrap_or_else(|| PodRef::new(uid, "", ""))
     };
     Ok(pods_with_folder(pods)?.into_iter().map(named).collect())
+}
+
+/// Those of the pods in the runtime that run and are not ours.
+pub(super) fn strangers(all: impl IntoIterator<Item = Arc<PodStatus>>, ours: &[PodRef]) -> Vec<PodRef> {
+    let ours: BTreeSet<&PodUid> = ours.iter().map(|pod| &pod.uid).collect();
+    let runs = |status: &Arc<PodStatus>| {
+        status.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
+            && !ours.contains(&status.pod.uid)
+    };
+    all.into_iter().filter(runs).map(|status| status.pod.clone()).collect()
 }
 
 /// What the containers of pods that have a folder were given to use, as an agent before this one noted it. Blocks on the
@@ -77,6 +90,7 @@ fn pods_with_folder(pods: &Path) -> io::Result<BTreeSet<PodUid>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod::testkit;
 
     #[test]
     fn folders_tell_which_pods_are_ours() {
@@ -87,6 +101,22 @@ mod tests {
         let found: Vec<String> =
             pods_with_folder(&folder.path().join("pods")).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(found, ["a", "b"]);
+    }
+
+    #[test]
+    fn who_runs_without_a_folder_is_a_stranger() {
+        let pod = |uid: &str, state| {
+            let mut status = testkit::status(state, &[]);
+            status.pod = PodRef::new(uid, "ns", "web");
+            Arc::new(status)
+        };
+        let all = [
+            pod("ours", SandboxState::Ready),
+            pod("theirs", SandboxState::Ready),
+            pod("over", SandboxState::NotReady),
+        ];
+        let ours = [PodRef::new("ours", "ns", "web")];
+        assert_eq!(strangers(all, &ours), [PodRef::new("theirs", "ns", "web")]);
     }
 
     #[test]

@@ -1,19 +1,19 @@
 //! The task of the sync loop, and the handle to talk to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::Subscription;
-use rubelet_model::PodUid;
+use rubelet_model::{PodRef, PodUid};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::pulse::Pulse;
 use super::route::{Command, Outlook, Routes};
-use super::survey::{Found, given, survey};
+use super::survey::{Found, given, strangers, survey};
 use crate::board::{Board, Keeper, Stage};
 use crate::cgroup::PodGroups;
 use crate::image::Puller;
@@ -166,6 +166,8 @@ pub struct Agent<R> {
     was_surveyed: bool,
     /// Why the last survey failed.
     survey_problem: Option<io::ErrorKind>,
+    /// Pods of others with a name of ours, of which was told.
+    namesakes: BTreeSet<PodUid>,
 }
 
 impl<R: Runtime + ImageStore> Agent<R> {
@@ -225,6 +227,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
             surveys: JoinSet::new(),
             was_surveyed: false,
             survey_problem: None,
+            namesakes: BTreeSet::new(),
         };
         (agent, handle)
     }
@@ -324,16 +327,19 @@ impl<R: Runtime + ImageStore> Agent<R> {
         let is_first = !self.was_surveyed;
         self.routes.survey_begins();
         self.surveys.spawn_blocking(move || {
+            // First the runtime: what is there of ours has its folder by then.
+            let all = cache.all().into_iter().filter_map(|(_, status)| status.ok());
             let told = |uid: &PodUid| cache.get(uid).ok().map(|status| status.pod.clone());
             let pods = survey(&settings.data.pods(), &settings.logs, told)?;
-            Ok(Found { pods, given: is_first.then(|| given(&settings.data)) })
+            let strangers = strangers(all, &pods);
+            Ok(Found { pods, strangers, given: is_first.then(|| given(&settings.data)) })
         });
     }
 
     /// What a survey has found. One that failed has found nothing out, not even that there is nothing.
     fn surveyed(&mut self, found: Result<io::Result<Found>, JoinError>) {
         match found {
-            Ok(Ok(Found { pods, given })) => {
+            Ok(Ok(Found { pods, strangers, given })) => {
                 self.was_surveyed = true;
                 self.survey_problem = None;
                 if let Some(given) = given {
@@ -343,6 +349,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
                 let orphans = commands.iter().filter(|command| matches!(command, Command::Spawn { .. }));
                 orphans.for_each(|_| self.tools.metrics.orphan());
                 self.carry_out(commands);
+                self.tell_of_namesakes(strangers);
                 self.count();
                 self.tell_readiness();
             }
@@ -355,6 +362,16 @@ impl<R: Runtime + ImageStore> Agent<R> {
             }
             Err(error) => tracing::error!(%error, "looking for pods failed"),
         }
+    }
+
+    /// Tells of pods that somebody else made and that have the name of one of ours: each once, as long as it runs. Two of a
+    /// kind may be one too many, and who has moved from a kubelet to this agent may think that there is only one.
+    fn tell_of_namesakes(&mut self, strangers: Vec<PodRef>) {
+        let namesakes = self.routes.namesakes(strangers);
+        for pod in namesakes.iter().filter(|pod| !self.namesakes.contains(&pod.uid)) {
+            tracing::warn!(%pod, uid = %pod.uid, "a pod of this name that this agent did not make runs beside ours in the same runtime; end it there, or, if it was a kubelet's, take it over with the kubelet's root folder as the data folder");
+        }
+        self.namesakes = namesakes.into_iter().map(|pod| pod.uid).collect();
     }
 
     fn actor_ended(&mut self, ended: Result<(Id, ()), JoinError>) {

@@ -70,6 +70,21 @@ fn a_survey_that_saw_what_is_gone_makes_no_orphan_of_it() {
 }
 
 #[test]
+fn somebody_elses_pod_with_a_name_of_ours_is_a_namesake() {
+    let mut routes = routes();
+    let (web, db) = (pod("1", "web"), pod("2", "db"));
+    routes.source(delta(file(), Operation::Add, &[web.clone(), db.clone()]));
+    routes.survey_begins();
+    routes.source(delta(file(), Operation::Remove, std::slice::from_ref(&db)));
+    routes.ended(&"2".into(), false);
+    let theirs =
+        [("9", "default", "web"), ("8", "other", "web"), ("7", "default", "db"), ("6", "default", "x")];
+    let theirs = theirs.map(|(uid, namespace, name)| PodRef::new(uid, namespace, name));
+    let seen = [pod_ref(&web), pod_ref(&db)].into_iter().chain(theirs.clone());
+    assert_eq!(routes.namesakes(seen.collect()), theirs[..1]);
+}
+
+#[test]
 fn a_pod_comes_changes_and_goes() {
     let mut routes = routes();
     let one = pod("1", "web");
