@@ -15,13 +15,13 @@ use crate::lean::{container_state, sandbox_state};
 use crate::{labels, v1};
 
 /// The name of the field that makes an answer useless.
-pub(crate) type BadField = &'static str;
+pub type BadField = &'static str;
 
 /// Reads the status of a sandbox.
 ///
 /// # Errors
 /// If it is about nothing, or about something else.
-pub(crate) fn sandbox_status(
+pub fn sandbox_status(
     id: &SandboxId,
     answer: v1::PodSandboxStatusResponse,
 ) -> Result<SandboxStatus, BadField> {
@@ -63,7 +63,7 @@ fn addresses(network: &v1::PodSandboxNetworkStatus) -> Vec<IpAddr> {
 ///
 /// # Errors
 /// If it is about nothing, or about something else.
-pub(crate) fn container_status(
+pub fn container_status(
     id: &ContainerId,
     sandbox: &SandboxId,
     answer: v1::ContainerStatusResponse,

@@ -56,7 +56,7 @@ pub enum ErrorKind {
     NotFound,
     /// The thing exists already.
     AlreadyExists,
-    /// The runtime does not have this call.
+    /// The runtime does not have this call, or not what the request asks for.
     Unimplemented,
     /// The answer is larger than a message may be.
     TooLarge,
@@ -128,7 +128,7 @@ impl Error {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// Whether the runtime lacks the call.
+    /// Whether the runtime lacks the call, or what the request asks for.
     #[must_use]
     pub fn is_unimplemented(&self) -> bool {
         self.kind() == ErrorKind::Unimplemented
@@ -241,7 +241,7 @@ impl fmt::Display for Explanation<'_> {
             ErrorKind::Cancelled => write!(f, "cancelled{}", Said(detail)),
             ErrorKind::NotFound => write!(f, "not found{}", Said(detail)),
             ErrorKind::AlreadyExists => write!(f, "it exists already{}", Said(detail)),
-            ErrorKind::Unimplemented => write!(f, "the runtime does not have this call{}", Said(detail)),
+            ErrorKind::Unimplemented => write!(f, "the runtime cannot do this{}", Said(detail)),
             ErrorKind::TooLarge => write!(f, "the answer is larger than a message may be{}", Said(detail)),
             ErrorKind::Invalid(field) => {
                 write!(f, "the runtime's answer is not valid: {field}{}", Said(detail))

@@ -55,7 +55,7 @@ mod call;
 mod client;
 mod codec;
 mod connection;
-mod convert;
+pub mod convert;
 mod endpoint;
 mod error;
 mod greeting;

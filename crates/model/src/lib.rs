@@ -5,11 +5,15 @@
 //! - the *list view* ([`RuntimePod`]): what two list calls tell about every pod, cheap, read often;
 //! - the *inspected view* ([`PodStatus`]): what the status calls tell about one pod, read when it changed.
 //!
+//! A list view makes an inspected one (`PodStatus::from(&pod)`) with nothing in it that only an inspection tells: of use to
+//! fakes.
+//!
 //! There is no I/O, no async and no clock here. Wire types stay in `rubelet-cri`; desired state
 //! (pod specs) is another vocabulary and does not belong here.
 
 mod id;
 mod listed;
+mod presumed;
 mod state;
 mod status;
 mod unix_nanos;

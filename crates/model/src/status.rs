@@ -167,44 +167,27 @@ impl ContainerStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ListedContainer, ListedSandbox, RuntimePod};
 
     fn status(newest: SandboxState) -> PodStatus {
-        let sandbox = |id: &str, attempt, state| SandboxStatus {
+        let sandbox = |id: &str, attempt, state| ListedSandbox {
             id: id.into(),
             attempt,
             state,
             created_at: UnixNanos(1),
-            ips: Vec::new(),
-            has_network: false,
-            is_on_host_network: None,
-            has_own_users: None,
-            runtime_handler: "".into(),
         };
-        let container = |id: &str, sandbox: &str| ContainerStatus {
+        let container = |id: &str, sandbox: &str| ListedContainer {
             id: id.into(),
             name: id.into(),
             sandbox: sandbox.into(),
             attempt: 0,
             state: ContainerState::Running,
             created_at: UnixNanos(1),
-            started_at: UnixNanos(2),
-            finished_at: UnixNanos(0),
-            exit_code: 0,
-            reason: "".into(),
-            message: "".into(),
-            image: "".into(),
-            image_ref: "".into(),
-            log_path: "".into(),
-            hash: None,
-            restart_count: 0,
-            user: None,
         };
-        PodStatus {
-            pod: PodRef::new("u", "ns", "p"),
-            ips: Vec::new(),
-            sandboxes: vec![sandbox("new", 1, newest), sandbox("old", 0, SandboxState::Ready)],
-            containers: vec![container("a", "new"), container("b", "old")],
-        }
+        let mut pod = RuntimePod::empty(PodRef::new("u", "ns", "p"));
+        pod.sandboxes = vec![sandbox("new", 1, newest), sandbox("old", 0, SandboxState::Ready)];
+        pod.containers = vec![container("a", "new"), container("b", "old")];
+        PodStatus::from(&pod)
     }
 
     #[test]

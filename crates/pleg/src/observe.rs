@@ -15,6 +15,65 @@ use crate::progress::Progress;
 /// The futures may take as long as they like: each pod is inspected on its own, and a question that hangs holds
 /// back nobody else. An implementation should still bound each call with a deadline of its own, since a hung
 /// call is only asked again once it has failed.
+///
+/// A runtime for tests, with one pod, on paused time:
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+///
+/// use pleg::model::{ContainerState, ListedContainer, PodRef, PodStatus, PodUid, RuntimePod, UnixNanos};
+/// use pleg::{
+///     Config, EventKind, Listing, Metrics, NoAnnouncements, Observe, ObserveError, Pleg, Progress, StreamError,
+/// };
+///
+/// #[derive(Clone)]
+/// struct Fake(Arc<Mutex<RuntimePod>>);
+///
+/// impl Observe for Fake {
+///     type Announcements = NoAnnouncements;
+///
+///     async fn list(&self, _: &Progress) -> Result<Listing, ObserveError> {
+///         let pod = Arc::new(self.0.lock().unwrap().clone());
+///         Ok(Listing { pods: vec![pod], unreadable: 0, epoch: 1 })
+///     }
+///
+///     async fn list_pod(&self, _: &PodUid, progress: &Progress) -> Result<Listing, ObserveError> {
+///         self.list(progress).await
+///     }
+///
+///     async fn inspect(&self, pod: &RuntimePod, _: &Progress) -> Result<PodStatus, ObserveError> {
+///         let mut status = PodStatus::from(pod);
+///         status.containers[0].exit_code = 3;
+///         Ok(status)
+///     }
+///
+///     async fn announcements(&self) -> Result<NoAnnouncements, StreamError> {
+///         Err(StreamError::Unsupported)
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let mut pod = RuntimePod::empty(PodRef::new("uid", "default", "web"));
+/// pod.containers.push(ListedContainer {
+///     id: "c0ffee".into(),
+///     name: "server".into(),
+///     sandbox: "5a4db0c5".into(),
+///     attempt: 0,
+///     state: ContainerState::Running,
+///     created_at: UnixNanos(1),
+/// });
+/// let fake = Fake(Arc::new(Mutex::new(pod)));
+/// let mut pleg = Pleg::new(fake.clone(), Config::default(), Metrics::default());
+/// let mut events = pleg.handle().subscribe();
+/// pleg.start();
+/// assert_eq!(events.next().await.unwrap().kind, EventKind::ContainerStarted);
+///
+/// fake.0.lock().unwrap().containers[0].state = ContainerState::Exited;
+/// let died = events.next().await.unwrap();
+/// assert_eq!((died.kind, died.exit.as_ref().map(|exit| exit.code)), (EventKind::ContainerDied, Some(3)));
+/// # }
+/// ```
 pub trait Observe: Send + Sync + 'static {
     /// What [`announcements`](Self::announcements) gives; [`NoAnnouncements`](crate::NoAnnouncements) if there are none.
     type Announcements: Announcements;

@@ -4,6 +4,20 @@
 //! they give the same events, byte for byte. Recording never holds the PLEG up. A thread writes; if it cannot keep up,
 //! inputs are left out, the recording says so, and goes on from a copy of the core's whole state.
 //!
+//! ```no_run
+//! use pleg::record::{Played, Recording, Replay};
+//!
+//! let file = std::io::BufReader::new(std::fs::File::open("incident")?);
+//! let mut replay = Replay::new(Recording::open(file)?);
+//! while let Some(played) = replay.next_while(|_| true)? {
+//!     match played {
+//!         Played::Event(event) => println!("{} {}", event.pod, event.kind),
+//!         Played::Gap(inputs) => println!("{inputs} inputs are missing"),
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Format
 //!
 //! Text, one entry a line: eight hexadecimal digits, the CRC-32 of what follows the blank after them, and a JSON

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rubelet_model::{
-    ContainerState, ContainerStatus, ListedContainer, ListedSandbox, PodRef, PodStatus, RuntimePod,
-    SandboxId, SandboxState, SandboxStatus, UnixNanos,
+    ContainerState, ListedContainer, ListedSandbox, PodRef, PodStatus, RuntimePod, SandboxId, SandboxState,
+    UnixNanos,
 };
 
 use super::*;
@@ -303,48 +303,16 @@ impl Harness {
 
     /// What an inspection of this view finds.
     pub(super) fn status_of(&self, pod: &RuntimePod) -> PodStatus {
-        PodStatus {
-            pod: pod.pod.clone(),
-            ips: self.ips.get(&pod.pod.uid).cloned().unwrap_or_default(),
-            sandboxes: pod
-                .sandboxes
-                .iter()
-                .map(|sandbox| SandboxStatus {
-                    id: sandbox.id.clone(),
-                    attempt: sandbox.attempt,
-                    state: sandbox.state,
-                    created_at: sandbox.created_at,
-                    ips: Vec::new(),
-                    has_network: false,
-                    is_on_host_network: None,
-                    has_own_users: None,
-                    runtime_handler: "".into(),
-                })
-                .collect(),
-            containers: pod
-                .containers
-                .iter()
-                .map(|container| ContainerStatus {
-                    id: container.id.clone(),
-                    name: container.name.clone(),
-                    sandbox: container.sandbox.clone(),
-                    attempt: container.attempt,
-                    state: container.state,
-                    created_at: container.created_at,
-                    started_at: UnixNanos(2),
-                    finished_at: UnixNanos(if container.state == Exited { 3 } else { 0 }),
-                    exit_code: if container.state == Exited { 7 } else { 0 },
-                    reason: if container.state == Exited { "Error" } else { "" }.into(),
-                    message: "".into(),
-                    image: "".into(),
-                    image_ref: "".into(),
-                    log_path: "".into(),
-                    hash: None,
-                    restart_count: 0,
-                    user: None,
-                })
-                .collect(),
+        let mut status = PodStatus::from(pod);
+        status.ips = self.ips.get(&pod.pod.uid).cloned().unwrap_or_default();
+        for container in &mut status.containers {
+            container.started_at = UnixNanos(2);
+            if container.state == Exited {
+                container.finished_at = UnixNanos(3);
+                (container.exit_code, container.reason) = (7, "Error".into());
+            }
         }
+        status
     }
 
     /// One relist that shows `pods`, with all that follows. Returns what subscribers hear, sorted, since the

@@ -10,9 +10,7 @@ use pleg::{
     Announcement, Announcements, Call, Failure, LifeStep, Listing, Observe, ObserveError, Progress,
     StreamError,
 };
-use rubelet_model::{
-    ContainerState, ContainerStatus, ListedContainer, PodRef, PodStatus, PodUid, RuntimePod, UnixNanos,
-};
+use rubelet_model::{ContainerState, ListedContainer, PodRef, PodStatus, PodUid, RuntimePod, UnixNanos};
 use tokio::sync::{mpsc, watch};
 
 /// A runtime with one container a pod.
@@ -146,30 +144,12 @@ impl Observe for FakeRuntime {
         let time = *self.0.inspect_time.lock();
         tokio::time::sleep(time).await;
         self.0.hung.subscribe().wait_for(|hung| !hung.contains(&name)).await.expect("the sender lives here");
-        Ok(PodStatus {
-            pod: pod.pod.clone(),
-            ips: Vec::new(),
-            sandboxes: Vec::new(),
-            containers: vec![ContainerStatus {
-                id: container.id.clone(),
-                name: container.name.clone(),
-                sandbox: container.sandbox.clone(),
-                attempt: 0,
-                state: container.state,
-                created_at: UnixNanos(1),
-                started_at: UnixNanos(2),
-                finished_at: UnixNanos(3),
-                exit_code: 42,
-                reason: "Error".into(),
-                message: "".into(),
-                image: "".into(),
-                image_ref: "".into(),
-                log_path: "".into(),
-                hash: None,
-                restart_count: 0,
-                user: None,
-            }],
-        })
+        let mut status = PodStatus::from(pod);
+        for container in &mut status.containers {
+            (container.started_at, container.finished_at) = (UnixNanos(2), UnixNanos(3));
+            (container.exit_code, container.reason) = (42, "Error".into());
+        }
+        Ok(status)
     }
 }
 
