@@ -3,6 +3,7 @@
 mod backlog;
 mod cli;
 mod columns;
+mod count;
 mod describe;
 mod doctor;
 mod endpoint;

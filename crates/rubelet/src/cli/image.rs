@@ -12,6 +12,7 @@ use rubelet_runtime::image::{
     PullError, PullOptions, PullReason, StoreError,
 };
 
+use crate::count::count;
 use crate::exit::Failure;
 use crate::home::{DataDir, Home};
 use crate::log::remark;
@@ -97,7 +98,7 @@ enum Error {
     AuthFile { path: PathBuf, source: AuthError },
     #[error("cannot read {}: {source}", path.display())]
     ReadAuthFile { path: PathBuf, source: io::Error },
-    #[error("{name} is used by {} containers: remove them first, or use --force", containers)]
+    #[error("{name} is used by {}: remove what uses it first, or use --force", count(*containers as u64, "container"))]
     InUse { name: String, containers: usize },
     #[error(transparent)]
     System(#[from] io::Error),

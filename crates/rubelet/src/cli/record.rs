@@ -85,7 +85,8 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
     if let Some(recorder) = pleg.record(None) {
         recorder.finish().map_err(system)?;
     }
-    remark(format_args!("{count} events; play them again with: rubelet replay {}", args.output.display()));
+    let heard = crate::count::count(count, "event");
+    remark(format_args!("{heard}; play again with: rubelet replay {}", args.output.display()));
     Ok(())
 }
 

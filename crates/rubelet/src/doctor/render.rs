@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use super::{Facts, Finding, Severity, Verdict};
+use crate::count::count;
 use crate::http::AgentReport;
 
 /// For people.
@@ -50,7 +51,9 @@ fn counts(facts: &Facts) -> String {
         return String::new();
     };
     let containers = match &facts.lists {
-        Some(Ok(lists)) => format!(", {}, {} running", count(lists.containers, "container"), lists.running),
+        Some(Ok(lists)) => {
+            format!(", {}, {} running", count(lists.containers as u64, "container"), lists.running)
+        }
         Some(Err(_)) | None => String::new(),
     };
     let events = match &facts.stream {
@@ -58,12 +61,7 @@ fn counts(facts: &Facts) -> String {
         Some(_) => "are not there",
         None => "were not read",
     };
-    format!("{}{containers}; events {events}\n", count(report.pods, "pod"))
-}
-
-fn count(number: usize, of: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {of}{plural}")
+    format!("{}{containers}; events {events}\n", count(report.pods as u64, "pod"))
 }
 
 /// For programs.

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rubelet_runtime::image::{Digest, Event, Progress};
 
 use super::table::size;
+use crate::count::count;
 
 const BAR: usize = 20;
 /// Back to the beginning of the line, and empty it.
@@ -111,7 +112,8 @@ impl State {
         let short = |layer: &Digest| layer.hex()[..12].to_owned();
         match event {
             Event::Layers(layers) => {
-                Some(format!("{} layers, {}", layers.len(), size(layers.iter().map(|(_, size)| size).sum())))
+                let total = size(layers.iter().map(|(_, size)| size).sum());
+                Some(format!("{}, {total}", count(layers.len() as u64, "layer")))
             }
             Event::Present(layer) => Some(format!("{}: already here", short(layer))),
             Event::Downloading { layer, done, total } if done == total => {
