@@ -81,7 +81,9 @@ impl PodGroups {
     /// # Errors
     /// If they cannot; pods are then where the runtime puts them.
     pub fn open(settings: &CgroupSettings) -> Result<Self, NoGroups> {
-        let table = std::fs::read_to_string("/proc/self/mounts").map_err(NoGroups::NotOurs)?;
+        // Others mount what they like, with names in any encoding.
+        let table = std::fs::read("/proc/self/mounts").map_err(NoGroups::NotOurs)?;
+        let table = String::from_utf8_lossy(&table);
         let hierarchies = match settings.driver {
             Driver::Systemd => None,
             Driver::Cgroupfs => Some(Hierarchies::of_mounts(&table).ok_or(NoGroups::NotMounted)?),

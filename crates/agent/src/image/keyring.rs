@@ -58,22 +58,45 @@ fn fits(place: &str, repository: &str) -> bool {
         && patterns.zip(parts).all(|(pattern, part)| is_match(pattern.as_bytes(), part.as_bytes()))
 }
 
-/// Shell patterns: `*`, `?`, and sets such as `[a-z]` or `[^0-9]`.
+/// Shell patterns: `*`, `?`, and sets such as `[a-z]` or `[^0-9]`. Only what the last `*` stands for is tried again: what an
+/// earlier one could leave to it, it takes by itself. So no pattern takes long, whoever wrote it.
 fn is_match(pattern: &[u8], text: &[u8]) -> bool {
-    match (pattern, text) {
-        ([], []) => true,
-        ([b'*', rest @ ..], _) => (0..=text.len()).any(|skipped| is_match(rest, &text[skipped..])),
-        ([b'?', rest @ ..], [_, others @ ..]) => is_match(rest, others),
-        ([b'[', rest @ ..], [first, others @ ..]) => match rest.iter().skip(1).position(|byte| *byte == b']')
-        {
-            Some(end) => is_in_set(&rest[..=end], *first) && is_match(&rest[end + 2..], others),
-            None => false,
-        },
-        ([b'\\', literal, rest @ ..] | [literal, rest @ ..], [first, others @ ..]) => {
-            literal == first && is_match(rest, others)
+    let (mut pattern, mut text) = (pattern, text);
+    let mut last_star = None;
+    loop {
+        match (pattern, text) {
+            ([], []) => return true,
+            ([b'*', rest @ ..], _) => {
+                last_star = Some((rest, text));
+                pattern = rest;
+                continue;
+            }
+            _ => {}
         }
-        _ => false,
+        (pattern, text) = match (after_one(pattern, text), last_star) {
+            (Some(rest), _) => rest,
+            (None, Some((rest, [_, others @ ..]))) => {
+                last_star = Some((rest, others));
+                (rest, others)
+            }
+            (None, _) => return false,
+        };
     }
+}
+
+/// What is left of both after one character that matches. The pattern does not begin with `*`.
+fn after_one<'a>(pattern: &'a [u8], text: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let (first, others) = text.split_first()?;
+    let (is_fitting, rest) = match pattern {
+        [] => return None,
+        [b'?', rest @ ..] => (true, rest),
+        [b'[', rest @ ..] => {
+            let end = rest.iter().skip(1).position(|byte| *byte == b']')?;
+            (is_in_set(&rest[..=end], *first), &rest[end + 2..])
+        }
+        [b'\\', literal, rest @ ..] | [literal, rest @ ..] => (literal == first, rest),
+    };
+    is_fitting.then_some((rest, others))
 }
 
 fn is_in_set(set: &[u8], byte: u8) -> bool {
@@ -160,6 +183,29 @@ mod tests {
         for (place, repository, wanted) in table {
             let found = users(&keyring(&[place]), repository);
             assert_eq!(!found.is_empty(), wanted, "{place} for {repository}");
+        }
+    }
+
+    #[test]
+    fn patterns_match_in_all_the_ways_of_a_shell_and_never_take_long() {
+        let (greedy, long) = ("*a".repeat(30) + "b", "a".repeat(200));
+        let table = [
+            ("", "", true),
+            ("", "a", false),
+            ("*", "", true),
+            ("**", "ab", true),
+            ("*b", "abab", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("*[0-9]b", "1a2b", true),
+            ("*?b", "b", false),
+            (r"\*a", "*a", true),
+            (r"\*a", "aa", false),
+            ("*[", "[", false),
+            (&greedy, &long, false),
+        ];
+        for (pattern, text, wanted) in table {
+            assert_eq!(is_match(pattern.as_bytes(), text.as_bytes()), wanted, "{pattern} for {text}");
         }
     }
 

@@ -19,7 +19,11 @@ const MOST_LOG_LINES: usize = 80;
 pub(super) fn restart_count_by_logs(log_directory: &Path, container: &str) -> u32 {
     let Ok(entries) = fs::read_dir(log_directory.join(container)) else { return 0 };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter_map(|name| LogName::read(&name)).map(|name| name.restart_count + 1).max().unwrap_or(0)
+    names
+        .filter_map(|name| LogName::read(&name))
+        .map(|name| name.restart_count.saturating_add(1))
+        .max()
+        .unwrap_or(0)
 }
 
 /// Removes the logs of instances of a container that have these numbers, rotated ones too.
@@ -122,7 +126,7 @@ fn tail(path: &Path, most: u64) -> Option<String> {
 }
 
 /// Writes the hosts file.
-pub(super) fn write_hosts(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write_hosts(path: &Path, text: &[u8]) -> io::Result<()> {
     // In place: containers that run have this very file mounted.
     fs::write(path, text)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o644))
@@ -151,6 +155,8 @@ mod tests {
         remove_logs(&folder.path().join("c"), |number| number == 2).unwrap();
         assert_eq!(restart_count_by_logs(folder.path(), "c"), 2);
         remove_logs(&folder.path().join("gone"), |_| true).unwrap();
+        fs::write(folder.path().join("c/4294967295.log"), "").unwrap();
+        assert_eq!(restart_count_by_logs(folder.path(), "c"), u32::MAX, "there is no higher one");
     }
 
     #[test]

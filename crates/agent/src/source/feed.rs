@@ -2,7 +2,7 @@
 //!
 //! Sources never wait (see [`Inbox`]); only the feed waits for the sync loop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -107,7 +107,8 @@ impl Feed {
         if told.problems == problems {
             return None;
         }
-        for problem in problems.iter().filter(|problem| !told.problems.contains(problem)) {
+        let known: BTreeSet<&Problem> = told.problems.iter().collect();
+        for problem in problems.iter().filter(|problem| !known.contains(problem)) {
             match problem.severity {
                 Severity::Error => tracing::error!(source = %source.kind, "{problem}"),
                 Severity::Warning => tracing::warn!(source = %source.kind, "{problem}"),

@@ -59,19 +59,19 @@ impl Source for FileSource {
     }
 
     async fn run(self, sets: SetSender) {
-        let hints = Hints::default();
+        let hints = Hints::new(self.path.clone());
         let id = self.id();
         let kept = self.kept_in.as_ref().map(|folder| LastGood::new(folder, &id.place));
         let mut files = Files::new(self.path.clone(), self.node_name.clone(), kept);
         let mut watch = Watching::new(self.path.clone(), hints.clone(), self.poll_period);
         let mut due = hints.take(Instant::now());
         'looks: loop {
-            // Watch before looking: what changes after the look is then heard.
-            watch.ensure(due.watch_ended);
             let outcome;
-            (files, outcome) = off_thread(move || {
+            (files, watch, outcome) = off_thread(move || {
+                // Watch before looking: what changes after the look is then heard.
+                watch.ensure(due.watch_ended);
                 let outcome = files.scan(&due, Instant::now());
-                (files, outcome)
+                (files, watch, outcome)
             })
             .await;
             match outcome {
@@ -109,7 +109,7 @@ impl Source for FileSource {
     }
 }
 
-/// The watch, or the next try to have one.
+/// The watch, or the next try to have one. Trying blocks on the disk.
 struct Watching {
     path: PathBuf,
     hints: Hints,

@@ -186,9 +186,9 @@ impl Files {
             Ok(metadata) if metadata.is_dir() => {
                 let mut files = BTreeSet::new();
                 for entry in fs::read_dir(&self.root).map_err(unreadable)? {
-                    let entry = entry.map_err(unreadable)?;
-                    if is_manifest(&entry.file_name().to_string_lossy()) && !entry.path().is_dir() {
-                        files.insert(entry.path());
+                    let path = entry.map_err(unreadable)?.path();
+                    if concerns(&self.root, &path) && !path.is_dir() {
+                        files.insert(path);
                     }
                 }
                 Ok(files)
@@ -254,9 +254,11 @@ impl KnownFile {
     }
 }
 
-/// Not hidden, and not what an editor keeps of the version before.
-fn is_manifest(name: &str) -> bool {
-    !name.starts_with('.') && !name.ends_with('~')
+/// Whether the file `path` is one of the source at `root`: the file that was asked for, whatever its name; in a folder
+/// those that are not hidden, and not what an editor keeps of the version before.
+pub(super) fn concerns(root: &Path, path: &Path) -> bool {
+    let is_manifest = |name: &str| !name.starts_with('.') && !name.ends_with('~');
+    path == root || path.file_name().is_some_and(|name| is_manifest(&name.to_string_lossy()))
 }
 
 fn key(pod: &Pod) -> ObjectKey {

@@ -16,15 +16,18 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::files::concerns;
+
 /// How long a file must be quiet before it is read although nobody said that it is complete.
 pub(super) const QUIET: Duration = Duration::from_millis(300);
 
 /// Shared between the thread that hears the kernel and the task that looks at files.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Hints(Arc<Shared>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    root: PathBuf,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -53,10 +56,15 @@ pub(super) struct Due {
 }
 
 impl Hints {
+    /// About the files of `root`, or the file `root`.
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self(Arc::new(Shared { root, state: Mutex::default(), changed: Notify::new() }))
+    }
+
     /// Takes an event of the kernel.
     pub(super) fn note(&self, event: &Event, now: Instant) {
         let mut state = self.0.state.lock();
-        let visible = || event.paths.iter().filter(|path| is_visible(path));
+        let visible = || event.paths.iter().filter(|path| concerns(&self.0.root, path));
         match event.kind {
             EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Any) => {
                 state.writing.extend(visible().map(|path| (path.clone(), now)));
@@ -65,7 +73,7 @@ impl Hints {
                 state.writing.retain(|path, _| !event.paths.contains(path));
                 state.is_due |= visible().next().is_some();
             }
-            // Of dot-files, too: visible names may lead through them.
+            // Of hidden files, too: visible names may lead through them.
             EventKind::Modify(ModifyKind::Name(_)) => {
                 state.writing.retain(|path, _| !event.paths.contains(path));
                 state.is_due = true;
@@ -144,10 +152,6 @@ impl State {
         self.touched = still_written;
         Due { writing, touched, watch_ended: std::mem::take(&mut self.watch_ended) }
     }
-}
-
-fn is_visible(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.'))
 }
 
 /// Hears the kernel as long as it lives.

@@ -134,7 +134,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             ips: home.ips.clone(),
             users: home.users,
             image,
-            number: newest.map(|newest| newest.restart_count.max(newest.attempt) + 1),
+            number: newest.map(|newest| newest.restart_count.max(newest.attempt).saturating_add(1)),
             least_number: self.memory.next_instance(&container.name),
             grants: self.memory.grants.clone(),
         };
@@ -195,7 +195,7 @@ impl<R> Furnishing<R> {
         let brings_hosts = mounts.iter().any(|mount| mount.container_path == HOSTS);
         let of_host = match spec::uses_host_network(pod) && !brings_hosts {
             true => read_if_there(&settings.host_hosts).map_err(failed_at(&settings.host_hosts))?,
-            false => String::new(),
+            false => Vec::new(),
         };
         if !brings_hosts && let Some(text) = hosts_file(pod, ips, &of_host, &settings.dns.cluster_domain) {
             let path = folder.etc_hosts();
@@ -211,9 +211,9 @@ impl<R> Furnishing<R> {
     }
 }
 
-fn read_if_there(path: &Path) -> io::Result<String> {
-    match std::fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+fn read_if_there(path: &Path) -> io::Result<Vec<u8>> {
+    match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read,
     }
 }

@@ -75,7 +75,8 @@ impl NodeDns {
         if self.resolv_conf.as_os_str().is_empty() {
             return Ok(HostDns::nobody());
         }
-        std::fs::read_to_string(&self.resolv_conf).map(|text| HostDns::read(&text))
+        // Comments may be in any encoding.
+        std::fs::read(&self.resolv_conf).map(|text| HostDns::read(&String::from_utf8_lossy(&text)))
     }
 }
 
@@ -317,6 +318,8 @@ mod tests {
             std::fs::write(&node.resolv_conf, format!("nameserver {server}\n")).unwrap();
             assert_eq!(node.host().unwrap().servers, [server]);
         }
+        std::fs::write(&node.resolv_conf, b"# B\xfcro\nnameserver 10.0.0.3\n").unwrap();
+        assert_eq!(node.host().unwrap().servers, ["10.0.0.3"], "a comment may be in any encoding");
         node.resolv_conf = PathBuf::new();
         assert_eq!(node.host().unwrap(), HostDns::nobody());
     }

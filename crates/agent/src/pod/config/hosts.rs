@@ -1,6 +1,6 @@
 //! The hosts file of a pod.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -16,14 +16,15 @@ fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 ";
 
-/// The text of the file; `None` if the pod has no address to put into it.
-pub(crate) fn hosts_file(pod: &Pod, ips: &[IpAddr], of_host: &str, cluster_domain: &str) -> Option<String> {
+/// The text of the file; `None` if the pod has no address to put into it. What is the host's stays as it is, in whatever
+/// encoding.
+pub(crate) fn hosts_file(pod: &Pod, ips: &[IpAddr], of_host: &[u8], cluster_domain: &str) -> Option<Vec<u8>> {
     let mut text = if spec::uses_host_network(pod) {
-        format!("# Kubernetes-managed hosts file (host network).\n{of_host}")
+        [b"# Kubernetes-managed hosts file (host network).\n", of_host].concat()
     } else if ips.is_empty() {
         return None;
     } else {
-        let mut text = format!("# Kubernetes-managed hosts file.\n{LOOPBACK}");
+        let mut text = format!("# Kubernetes-managed hosts file.\n{LOOPBACK}").into_bytes();
         let HostName { name, domain } = HostName::of(pod, cluster_domain);
         for ip in ips {
             let _ = match &domain {
@@ -35,7 +36,7 @@ pub(crate) fn hosts_file(pod: &Pod, ips: &[IpAddr], of_host: &str, cluster_domai
     };
     let aliases = pod.spec.as_ref().and_then(|spec| spec.host_aliases.as_deref()).unwrap_or_default();
     if !aliases.is_empty() {
-        text.push_str("\n# Entries added by HostAliases.\n");
+        text.extend_from_slice(b"\n# Entries added by HostAliases.\n");
         for alias in aliases {
             let names = alias.hostnames.as_deref().unwrap_or_default().join("\t");
             let _ = writeln!(text, "{}\t{names}", alias.ip);
@@ -51,6 +52,11 @@ mod tests {
     use super::*;
     use crate::pod::testkit;
 
+    fn hosts_file(pod: &Pod, ips: &[IpAddr], of_host: &str, cluster_domain: &str) -> Option<String> {
+        let text = super::hosts_file(pod, ips, of_host.as_bytes(), cluster_domain)?;
+        Some(String::from_utf8(text).unwrap())
+    }
+
     #[test]
     fn it_has_the_pods_addresses_or_the_hosts_own_lines_and_the_aliases() {
         let mut pod = testkit::pod("Always", &[], &["c"]);
@@ -58,6 +64,8 @@ mod tests {
             hosts_file(&pod, &[], "127.0.0.1 localhost\n", "").unwrap(),
             "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n"
         );
+        let text = super::hosts_file(&pod, &[], b"127.0.0.1 a # \xfc\n", "").unwrap();
+        assert!(text.ends_with(b"\n127.0.0.1 a # \xfc\n"), "another encoding is no reason to change it");
         let spec = pod.spec.as_mut().unwrap();
         spec.host_network = None;
         spec.host_aliases = Some(vec![HostAlias {

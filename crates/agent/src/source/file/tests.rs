@@ -108,6 +108,19 @@ async fn one_file_is_heard_of_before_it_exists_and_when_it_is_replaced() {
     source.until(&["b-node"]).await;
 }
 
+#[tokio::test]
+async fn a_file_that_was_asked_for_is_heard_of_whatever_its_name() {
+    let (_folder, path) = folder();
+    for name in [".pod.yaml", "pod.yaml~"] {
+        let file = path.join(name);
+        fs::write(&file, pod("a")).expect("written");
+        let source = Running::start(FileSource::new(&file, "node").poll_period(NEVER));
+        source.until(&["a-node"]).await;
+        fs::write(&file, pod("b")).expect("written");
+        source.until(&["b-node"]).await;
+    }
+}
+
 /// As Kubernetes writes config maps: the file leads through a link that is replaced.
 #[tokio::test]
 async fn a_link_to_a_file_is_followed_wherever_it_leads_to() {

@@ -2,6 +2,10 @@ use notify::event::{CreateKind, DataChange, Flag, MetadataKind, RemoveKind, Rena
 
 use super::*;
 
+fn hints() -> Hints {
+    Hints::new(PathBuf::from("/m"))
+}
+
 fn event(kind: EventKind, path: &str) -> Event {
     Event::new(kind).add_path(PathBuf::from(path))
 }
@@ -27,7 +31,7 @@ async fn due_after(hints: &Hints) -> (Duration, Vec<String>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_file_is_looked_at_at_once() {
-    let hints = Hints::default();
+    let hints = hints();
     for event in [create("/m/a.yaml"), write("/m/a.yaml"), close("/m/a.yaml")] {
         hints.note(&event, Instant::now());
     }
@@ -36,7 +40,7 @@ async fn a_closed_file_is_looked_at_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_never_closed_is_looked_at_when_it_is_quiet() {
-    let hints = Hints::default();
+    let hints = hints();
     hints.note(&write("/m/a.yaml"), Instant::now());
     tokio::time::advance(QUIET / 2).await;
     hints.note(&write("/m/a.yaml"), Instant::now());
@@ -47,7 +51,7 @@ async fn a_file_that_is_never_closed_is_looked_at_when_it_is_quiet() {
 
 #[tokio::test(start_paused = true)]
 async fn one_file_does_not_wait_for_another_and_the_other_is_left_alone() {
-    let hints = Hints::default();
+    let hints = hints();
     hints.note(&write("/m/slow.yaml"), Instant::now());
     hints.note(&close("/m/a.yaml"), Instant::now());
     assert_eq!(due_after(&hints).await, (Duration::ZERO, vec!["/m/slow.yaml".to_owned()]));
@@ -62,17 +66,19 @@ async fn renames_removals_and_new_permissions_are_looked_at() {
         event(EventKind::Remove(RemoveKind::File), "/m/a.yaml"),
         event(EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)), "/m/a.yaml"),
     ] {
-        let hints = Hints::default();
+        let hints = hints();
         hints.note(&event, Instant::now());
         assert_eq!(due_after(&hints).await.0, Duration::ZERO, "{event:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn writing_to_dot_files_is_nobodys_business() {
-    let hints = Hints::default();
-    for event in [create("/m/.a.swp"), write("/m/.a.swp"), close("/m/.a.swp")] {
-        hints.note(&event, Instant::now());
+async fn writing_to_files_that_are_no_manifests_is_nobodys_business() {
+    let hints = hints();
+    for path in ["/m/.a.swp", "/m/a.yaml~"] {
+        for event in [create(path), write(path), close(path)] {
+            hints.note(&event, Instant::now());
+        }
     }
     let nothing = tokio::time::timeout(Duration::from_secs(60), hints.due()).await;
     assert!(nothing.is_err(), "{nothing:?}");
@@ -80,14 +86,14 @@ async fn writing_to_dot_files_is_nobodys_business() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_events_mean_look_and_watch_again() {
-    let hints = Hints::default();
+    let hints = hints();
     hints.note(&Event::new(EventKind::Other).set_flag(Flag::Rescan), Instant::now());
     assert!(hints.due().await.watch_ended);
 }
 
 #[tokio::test(start_paused = true)]
 async fn that_somebody_reads_is_no_news() {
-    let hints = Hints::default();
+    let hints = hints();
     hints.note(&event(EventKind::Access(AccessKind::Open(AccessMode::Any)), "/m/a.yaml"), Instant::now());
     hints.note(&event(EventKind::Access(AccessKind::Close(AccessMode::Read)), "/m/a.yaml"), Instant::now());
     assert_eq!(hints.take(Instant::now()), Due::default());
@@ -95,7 +101,7 @@ async fn that_somebody_reads_is_no_news() {
 
 #[tokio::test(start_paused = true)]
 async fn files_that_were_touched_are_named_once_they_are_complete() {
-    let hints = Hints::default();
+    let hints = hints();
     hints.note(&write("/m/a.yaml"), Instant::now());
     assert_eq!(hints.take(Instant::now()).touched, BTreeSet::new());
     hints.note(&close("/m/a.yaml"), Instant::now());

@@ -71,6 +71,17 @@ async fn a_file_of_name_servers_that_cannot_be_read_is_told_and_read_when_it_is_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hosts_file_in_another_encoding_keeps_no_pod_waiting() {
+    let folder = folder();
+    let hosts = folder.path().join("hosts");
+    std::fs::write(&hosts, b"127.0.0.1 a # \xfc\n").unwrap();
+    let configured = |settings: &mut Settings| settings.host_hosts.clone_from(&hosts);
+    let stage = Scene::start_with(FakeRuntime::default(), folder.path(), configured);
+    stage.send(Operation::Add, &[changed(|_| {})]).await;
+    stage.until_running(&["web-0"]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_signal_that_the_runtime_does_not_know_is_told() {
     for lacks in [false, true] {
         let folder = folder();
