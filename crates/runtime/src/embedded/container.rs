@@ -249,8 +249,8 @@ impl Runtime {
                 self.watch(container.clone(), link);
                 Ok(())
             }
-            Some(Report::Failed | Report::Exited) | None => {
-                self.finish(&container).await;
+            ended => {
+                self.finish(&container, ended.and_then(Report::into_end)).await;
                 let message = match container.state() {
                     ContainerState::Exited(exit) => exit.message(),
                     other => other.name().to_owned(),
@@ -290,10 +290,11 @@ impl Runtime {
         }
         let folder = self.layout.container(container.id());
         if grace > 0 {
+            let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+            let over = tokio::time::Instant::now() + grace;
             // A shim that is gone or deaf does not matter: the kill below needs no shim.
             let _ = supervise::ask(&folder, Command::Signal(container.record.stop_signal)).await;
-            let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-            if tokio::time::timeout(grace, state.wait_for(ContainerState::is_stopped)).await.is_ok() {
+            if tokio::time::timeout_at(over, state.wait_for(ContainerState::is_stopped)).await.is_ok() {
                 return Ok(());
             }
         }

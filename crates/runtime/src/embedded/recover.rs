@@ -138,7 +138,7 @@ impl Runtime {
                 drop(link.take());
                 self.end_group(&container.record.cgroup).await;
             }
-            Verdict::Lost => self.finish(&container).await,
+            Verdict::Lost => self.finish(&container, None).await,
             Verdict::Ask => {
                 if let Some(link) = link.take() {
                     let (runtime, link) = (Arc::clone(self), supervise::adopt(link)?);
@@ -156,7 +156,7 @@ impl Runtime {
                 container.state.send_replace(ContainerState::Running { pid, started_at: at });
                 self.watch(container, link);
             }
-            Some(Report::Failed | Report::Exited) | None => self.finish(&container).await,
+            ended => self.finish(&container, ended.and_then(Report::into_end)).await,
         }
     }
 

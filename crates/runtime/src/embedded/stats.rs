@@ -120,16 +120,18 @@ fn writable_layer(folder: &Path, now: i64) -> Option<v1::FilesystemUsage> {
     })
 }
 
+/// One folder after the other: how deep they are is the container's choice.
 fn count(folder: &Path) -> (u64, u64) {
     let (mut bytes, mut inodes) = (0, 0);
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Ok(meta) = entry.metadata() else { continue };
-        inodes += 1;
-        bytes += std::os::unix::fs::MetadataExt::blocks(&meta) * 512;
-        if meta.is_dir() {
-            let (more_bytes, more_inodes) = count(&entry.path());
-            bytes += more_bytes;
-            inodes += more_inodes;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(meta) = entry.metadata() else { continue };
+            inodes += 1;
+            bytes += std::os::unix::fs::MetadataExt::blocks(&meta) * 512;
+            if meta.is_dir() {
+                folders.push(entry.path());
+            }
         }
     }
     (bytes, inodes)

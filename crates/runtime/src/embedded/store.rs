@@ -21,6 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{Error, Result};
+use crate::image::files;
 
 /// Whether a write must survive a power cut, too. A killed process loses nothing either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,14 +137,9 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<String>> {
 
 /// Removes a folder and all below it; fine if it is not there.
 ///
-/// Must never be pointed at a folder with something mounted below it: callers unmount first, and this refuses to
-/// cross into another file system's root by checking for leftovers of ours.
+/// Something mounted below it is an error: callers unmount first.
 pub(crate) fn remove_dir(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::io(format!("remove {}", path.display()), error)),
-    }
+    files::remove_tree(path).map_err(|error| Error::io(format!("remove {}", path.display()), error))
 }
 
 /// Takes the folder for this process; a second runtime on the same folder is refused.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rubelet_cri::v1::ContainerEventType;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 
@@ -20,6 +21,9 @@ use super::shim::protocol::{Command, Report};
 use super::state::{ContainerState, Exit};
 use super::store::{self, Durability};
 use super::{clock, shim};
+
+/// A shim has little to do and answers at once, if at all.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 
 /// A connection to a live shim.
 pub(crate) type Link = BufReader<UnixStream>;
@@ -43,9 +47,16 @@ pub(crate) fn spawn(program: &Path, folder: &Path) -> Result<StdUnixStream> {
     Ok(link)
 }
 
-/// Connects to the shim of a folder; `None` if none lives, or none was ever started.
+/// Connects to the shim of a folder; `None` if none lives, or none was ever started. Never waits: a shim that has not
+/// listened for so long that nobody else can line up is an error.
 pub(crate) fn connect(folder: &Path) -> Result<Option<StdUnixStream>> {
-    match with_short_path(folder, |path| StdUnixStream::connect(path)) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let link = with_short_path(folder, |path| {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(StdUnixStream::from(socket))
+    });
+    match link {
         Ok(link) => Ok(Some(link)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             Ok(None)
@@ -82,8 +93,14 @@ pub(crate) async fn next(link: &mut Link) -> Option<Report> {
     }
 }
 
-/// Asks the shim of a folder for something. `Ok(false)` if no shim is left to ask.
+/// Asks the shim of a folder for something. `Ok(false)` if no shim is left to ask. One that does not answer soon, because it
+/// was stopped or waits for a disk, is an error.
 pub(crate) async fn ask(folder: &Path, command: Command) -> Result<bool> {
+    let silent = || Error::State(format!("the shim in {} does not answer", folder.display()));
+    tokio::time::timeout(ANSWERED_WITHIN, put(folder, command)).await.unwrap_or_else(|_| Err(silent()))
+}
+
+async fn put(folder: &Path, command: Command) -> Result<bool> {
     let Some(link) = connect(folder)? else { return Ok(false) };
     let mut link = adopt(link)?;
     if link.get_mut().write_all(command.line().as_bytes()).await.is_err() {
@@ -108,36 +125,49 @@ impl Runtime {
     pub(crate) fn watch(self: &Arc<Self>, container: Arc<Container>, mut link: Link) {
         let runtime = Arc::clone(self);
         tokio::spawn(async move {
+            let mut told = None;
             while let Some(report) = next(&mut link).await {
-                if report == Report::Exited || report == Report::Failed {
+                if let Report::Ended(exit) = report {
+                    told = exit;
                     break;
                 }
             }
-            runtime.finish(&container).await;
+            runtime.finish(&container, told).await;
         });
     }
 
-    /// A container's shim is done or gone: the end of the container, from its file or by default.
-    pub(crate) async fn finish(self: &Arc<Self>, container: &Arc<Container>) {
+    /// A container's shim is done or gone: the end of the container, from its file, as the shim told it, or by default.
+    pub(crate) async fn finish(self: &Arc<Self>, container: &Arc<Container>, told: Option<Exit>) {
         let started_at = match container.state() {
             ContainerState::Running { started_at, .. } => started_at,
             _ => 0,
         };
-        let exit = self.read_end(container, started_at).await;
+        let exit = self.read_end(container, told, started_at).await;
         container.state.send_replace(ContainerState::Exited(exit));
         self.publish_container(ContainerEventType::ContainerStoppedEvent, container);
     }
 
-    /// The recorded end, or a lost one, recorded now. Nothing of the container runs when this returns.
-    async fn read_end(self: &Arc<Self>, container: &Arc<Container>, started_at: i64) -> Exit {
+    /// The recorded end, or what was told of it, or a lost one, recorded now. Nothing of the container runs when this
+    /// returns.
+    async fn read_end(
+        self: &Arc<Self>,
+        container: &Arc<Container>,
+        told: Option<Exit>,
+        started_at: i64,
+    ) -> Exit {
         let path = self.layout.container(container.id()).join(store::EXIT);
         let reading = path.clone();
         if let Ok(Some(exit)) = blocking(move || store::read_json::<Exit>(&reading)).await {
             return exit;
         }
-        tracing::warn!(container = container.id(), "the container's shim is gone: ending what is left of it");
+        if told.is_none() {
+            tracing::warn!(
+                container = container.id(),
+                "the container's shim is gone: ending what is left of it"
+            );
+        }
         self.end_group(&container.record.cgroup).await;
-        let exit = Exit::lost(started_at, clock::now());
+        let exit = told.unwrap_or_else(|| Exit::lost(started_at, clock::now()));
         let written = exit.clone();
         if let Err(error) = blocking(move || store::write_json(&path, &written, Durability::Power)).await {
             tracing::error!(container = container.id(), %error, "cannot record the container's end");

@@ -1,12 +1,13 @@
 //! The few file operations on which the store's safety rests: atomic replacement, locks, tree removal.
 
+use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 /// Puts these bytes at this path so that a reader, or a crash, sees the old file or the new one whole.
@@ -72,51 +73,103 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
         other => other?,
     };
     use std::os::unix::ffi::OsStrExt as _;
-    let name = std::ffi::CString::new(name.as_bytes())?;
+    let name = CString::new(name.as_bytes())?;
     remove_at(parent.as_fd(), &name)
 }
 
+/// Deeper directories are moved up before they are emptied: how deep they are is the choice of whoever made them, and neither
+/// descriptors nor the stack may run out.
+const DEEPEST: usize = 32;
+
 /// Removes the entry of this name in this directory, with everything below it.
-pub(crate) fn remove_at(dir: BorrowedFd<'_>, name: &std::ffi::CStr) -> io::Result<()> {
+pub(crate) fn remove_at(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    let Some(top) = remove_or_open(dir, name)? else { return Ok(()) };
+    let mut removal = Removal { top: top.as_fd(), moved: 0 };
+    // Until nothing is found: what was moved up comes while the directory is being read.
+    while removal.empty(top.as_fd(), 0)? {}
+    remove_empty(dir, name)
+}
+
+struct Removal<'a> {
+    top: BorrowedFd<'a>,
+    moved: u64,
+}
+
+impl Removal<'_> {
+    /// Removes what a directory holds; whether that was anything.
+    fn empty(&mut self, dir: BorrowedFd<'_>, depth: usize) -> io::Result<bool> {
+        let (mut found, mut writable) = (false, false);
+        // Not `read_from`, which opens the directory once more and may not be allowed to. A copy goes on where the last one
+        // ended.
+        let mut entries = Dir::new(dir.try_clone_to_owned()?)?;
+        entries.rewind();
+        for entry in entries {
+            let entry = entry?;
+            let child = entry.file_name();
+            if child == c"." || child == c".." {
+                continue;
+            }
+            found = true;
+            match self.remove(dir, child, depth) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !writable => {
+                    writable = true;
+                    rustix::fs::fchmod(dir, Mode::RWXU)?;
+                    self.remove(dir, child, depth)?;
+                }
+                other => other?,
+            }
+        }
+        Ok(found)
+    }
+
+    fn remove(&mut self, dir: BorrowedFd<'_>, name: &CStr, depth: usize) -> io::Result<()> {
+        let Some(inside) = remove_or_open(dir, name)? else { return Ok(()) };
+        if depth >= DEEPEST {
+            return self.move_up(dir, name);
+        }
+        self.empty(inside.as_fd(), depth + 1)?;
+        remove_empty(dir, name)
+    }
+
+    fn move_up(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+        loop {
+            self.moved += 1;
+            let free = format!("..removing-{}", self.moved);
+            match rustix::fs::renameat_with(dir, name, self.top, &free, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+}
+
+/// Removes what is no directory, and opens what is one.
+fn remove_or_open(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<OwnedFd>> {
     match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Ok(()) | Err(Errno::NOENT) => return Ok(None),
         Err(Errno::ISDIR) => {}
         Err(error) => return Err(error.into()),
     }
-    let inside = match open_to_remove(dir, name) {
-        Ok(inside) => inside,
+    match open_to_remove(dir, name) {
+        Ok(inside) => Ok(Some(inside)),
         Err(Errno::ACCESS) => {
             // Not root, and a directory that even its owner may not read.
             rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
-            open_to_remove(dir, name)?
+            Ok(Some(open_to_remove(dir, name)?))
         }
-        Err(Errno::NOENT) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    let mut writable = false;
-    // Not `read_from`, which opens the directory once more and may not be allowed to.
-    for entry in Dir::new(inside.try_clone()?)? {
-        let entry = entry?;
-        let child = entry.file_name();
-        if child == c"." || child == c".." {
-            continue;
-        }
-        match remove_at(inside.as_fd(), child) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !writable => {
-                writable = true;
-                rustix::fs::fchmod(&inside, Mode::RWXU)?;
-                remove_at(inside.as_fd(), child)?;
-            }
-            other => other?,
-        }
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
     }
+}
+
+fn remove_empty(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     match rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn open_to_remove(dir: BorrowedFd<'_>, name: &std::ffi::CStr) -> rustix::io::Result<std::os::fd::OwnedFd> {
+fn open_to_remove(dir: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat2(
         dir,
         name,
@@ -141,6 +194,23 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn removal_minds_no_depth() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join("..removing-1"), "a name that is taken").unwrap();
+        let mut at: OwnedFd = File::open(&tree).unwrap().into();
+        // A path to the bottom would be longer than any may be.
+        for _ in 0..5_000 {
+            rustix::fs::mkdirat(&at, "d", Mode::RWXU).unwrap();
+            rustix::fs::mkdirat(&at, "beside", Mode::RWXU).unwrap();
+            at = rustix::fs::openat(&at, "d", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        }
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
     }
 
     #[test]

@@ -13,7 +13,7 @@
 mod archive;
 mod config;
 mod digest;
-mod files;
+pub(crate) mod files;
 mod host;
 mod import;
 mod index;

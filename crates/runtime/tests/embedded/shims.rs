@@ -89,6 +89,60 @@ fn an_end_while_the_runtime_is_down_keeps_its_code() {
     });
 }
 
+/// Sends all shims a signal.
+fn signal_shims(runtime: &Embedded, signal: &str) {
+    let shims = runtime.shims();
+    assert!(!shims.is_empty(), "a container has a shim");
+    for pid in shims {
+        let sent = std::process::Command::new("kill").args([signal, &pid]).status().expect("kill");
+        assert!(sent.success());
+    }
+}
+
+#[test]
+fn a_shim_that_stands_still_keeps_nothing_running() {
+    with_runtime("still", None, |runtime, cri| async move {
+        let (_, id, _) = cri.pod_with("exec sleep 3600").await;
+        cri.start(&id).await.expect("starts");
+        let process = pid(&cri, &id).await;
+        signal_shims(&runtime, "-STOP");
+        let going_on = async {
+            while runs(&process) {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            signal_shims(&runtime, "-CONT");
+        };
+        let (stopped, ()) = tokio::join!(cri.stop(&id, 1), going_on);
+        stopped.expect("is stopped");
+        assert_eq!(cri.exited(&id).await.exit_code, 137);
+    });
+}
+
+#[test]
+fn a_shim_has_time_for_all_however_much_the_container_writes() {
+    with_runtime("writes", None, |runtime, cri| async move {
+        let (_, id, _) = cri.pod_with("for i in 1 2 3 4; do yes & done; exec sleep 3600").await;
+        cri.start(&id).await.expect("starts");
+        let answer = cri.exec(&id, "echo here", 30).await.expect("is run");
+        assert_eq!((answer.exit_code, &*answer.stdout), (0, &b"here\n"[..]));
+        cri.stop(&id, 0).await.expect("is stopped");
+        drop(runtime);
+    });
+}
+
+#[test]
+fn an_end_that_the_disk_does_not_take_keeps_its_code() {
+    with_runtime("full", None, |runtime, cri| async move {
+        let (_, id, _) = cri.pod_with("exit 7").await;
+        // The file that is to become `exit.json` cannot be written.
+        let folder = runtime.data().join("containers").join(&id);
+        std::fs::create_dir(folder.join("exit.json.new")).expect("a folder");
+        cri.start(&id).await.expect("starts");
+        let status = cri.exited(&id).await;
+        assert_eq!((status.exit_code, status.reason.as_str()), (7, "Error"));
+    });
+}
+
 #[test]
 fn a_second_runtime_on_the_same_folder_is_refused() {
     with_runtime("twice", None, |runtime, _| async move {

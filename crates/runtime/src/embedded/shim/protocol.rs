@@ -1,5 +1,7 @@
 //! The lines between runtime and shim, as values.
 
+use crate::embedded::state::Exit;
+
 /// From the shim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Report {
@@ -10,30 +12,43 @@ pub(crate) enum Report {
         /// Wall clock, nanoseconds.
         at: i64,
     },
-    /// It could not be started; how is on disk.
-    Failed,
-    /// It ended; how is on disk.
-    Exited,
+    /// It ended, or could not be started; how is on disk, and here, in case the disk is full.
+    Ended(Option<Exit>),
 }
+
+/// Longer reports might not fit into a socket's buffer, and nobody waits for who does not read.
+const MAX_REPORT: usize = 4096;
 
 impl Report {
     pub(crate) fn line(&self) -> String {
         match self {
             Self::Started { pid, at } => format!("started {pid} {at}\n"),
-            Self::Failed => "failed\n".to_owned(),
-            Self::Exited => "exited\n".to_owned(),
+            Self::Ended(exit) => {
+                let told = exit.as_ref().and_then(|exit| serde_json::to_string(exit).ok());
+                let told = told.filter(|told| told.len() <= MAX_REPORT).unwrap_or_default();
+                format!("exited {told}\n")
+            }
         }
     }
 
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        let mut words = line.split_whitespace();
-        match words.next()? {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
             "started" => {
-                Some(Self::Started { pid: words.next()?.parse().ok()?, at: words.next()?.parse().ok()? })
+                let (pid, at) = rest.split_once(' ')?;
+                Some(Self::Started { pid: pid.parse().ok()?, at: at.trim_end().parse().ok()? })
             }
-            "failed" => Some(Self::Failed),
-            "exited" => Some(Self::Exited),
+            // A shim of an older version says no more than this, or `failed`.
+            "exited" | "failed" => Some(Self::Ended(serde_json::from_str(rest).ok())),
             _ => None,
+        }
+    }
+
+    /// How the container ended, if this tells it.
+    pub(crate) fn into_end(self) -> Option<Exit> {
+        match self {
+            Self::Ended(exit) => exit,
+            Self::Started { .. } => None,
         }
     }
 }
@@ -139,8 +154,13 @@ mod tests {
 
     #[test]
     fn every_line_reads_back() {
-        for report in [Report::Started { pid: 7, at: 9 }, Report::Failed, Report::Exited] {
+        let failed = |length| Report::Ended(Some(Exit::start_failed("a\nb".repeat(length), 3)));
+        for report in [Report::Started { pid: 7, at: 9 }, Report::Ended(None), failed(1)] {
             assert_eq!(Report::parse(report.line().trim_end()), Some(report));
+        }
+        assert_eq!(Report::parse(failed(5_000).line().trim_end()), Some(Report::Ended(None)), "too long");
+        for old in ["failed", "exited"] {
+            assert_eq!(Report::parse(old), Some(Report::Ended(None)));
         }
         for command in [Command::Signal(15), Command::Kill, Command::Reopen, Command::Exec] {
             assert_eq!(Command::parse(command.line().trim_end()), Some(command));

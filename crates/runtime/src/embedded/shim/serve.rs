@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
 
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -67,10 +67,23 @@ pub(super) fn main() -> Result<()> {
     Ok(())
 }
 
+/// How much of a stream is taken before everything else has its turn.
+const MAX_TURN: usize = 256 << 10;
+/// The largest pipe that a container without rights can make.
+const MAX_PIPE: usize = 1 << 20;
+
 /// One output stream of the container.
 struct Stream {
     pipe: OwnedFd,
     lines: Lines,
+}
+
+/// The process that builds the container.
+struct Helper {
+    /// Also its process group.
+    pid: i32,
+    pipe: std::fs::File,
+    said: Vec<u8>,
 }
 
 struct Client {
@@ -101,8 +114,8 @@ struct Shim {
     reaped: Reaped,
     log: LogFile,
     streams: Vec<Stream>,
-    /// What the helper says; gone when the helper is.
-    helper: Option<(std::fs::File, Vec<u8>)>,
+    /// Gone when it has said all that it has to say.
+    helper: Option<Helper>,
     /// Kept open so that a reader of standard input waits.
     _stdin: Option<OwnedFd>,
     listener: UnixListener,
@@ -157,7 +170,8 @@ impl Shim {
         // The one descriptor that the helper gets besides its streams.
         rustix::io::fcntl_setfd(&helper_end, rustix::io::FdFlags::empty())
             .map_err(|errno| Error::io("set up a pipe", errno))?;
-        Process::new("/proc/self/exe")
+        let child = Process::new("/proc/self/exe")
+            .process_group(0)
             .arg0("rubelet-shim")
             .args([super::CREATE, &helper_end.as_raw_fd().to_string()])
             .stdin(stdin)
@@ -170,7 +184,7 @@ impl Shim {
             Stream { pipe: out, lines: Lines::new("stdout") },
             Stream { pipe: err, lines: Lines::new("stderr") },
         ];
-        self.helper = Some((helper.into(), Vec::new()));
+        self.helper = Some(Helper { pid: child.id().cast_signed(), pipe: helper.into(), said: Vec::new() });
         Ok(())
     }
 
@@ -189,7 +203,7 @@ impl Shim {
                     .map(|stream| PollFd::from_borrowed_fd(stream.pipe.as_fd(), PollFlags::IN)),
             );
             fds.extend(
-                self.helper.iter().map(|(pipe, _)| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)),
+                self.helper.iter().map(|helper| PollFd::from_borrowed_fd(helper.pipe.as_fd(), PollFlags::IN)),
             );
             fds.extend(
                 self.clients.values().map(|c| PollFd::from_borrowed_fd(c.socket.as_fd(), PollFlags::IN)),
@@ -205,7 +219,7 @@ impl Shim {
         }
         // Everything is non-blocking, so all of it can be tried; this runs only when something is ready.
         while let Ok(Some(_)) = signals.read_signal() {}
-        self.read_streams();
+        self.read_streams(MAX_TURN);
         self.read_helper();
         self.reaped.collect(|pid, code| self.commands.ended(pid, code));
         if let (Phase::Running { started_at }, Some(code)) = (&self.phase, self.reaped.watched()) {
@@ -218,18 +232,22 @@ impl Shim {
         self.read_clients();
     }
 
-    fn read_streams(&mut self) {
+    /// Takes what the container has written, but no more of each stream than this: who writes faster than we read must not
+    /// keep us from all else.
+    fn read_streams(&mut self, most: usize) {
         let now = clock::now();
         let (buffer, log) = (&mut self.buffer, &mut self.log);
         let mut out = Vec::new();
         self.streams.retain_mut(|stream| {
-            loop {
+            let mut taken = 0;
+            while taken < most {
                 match rustix::io::read(&stream.pipe, &mut buffer[..]) {
                     Ok(0) => {
                         stream.lines.finish(now, &mut out);
                         return false;
                     }
                     Ok(len) => {
+                        taken += len;
                         stream.lines.push(&buffer[..len], now, &mut out);
                         log.write(&out);
                         out.clear();
@@ -238,12 +256,13 @@ impl Shim {
                     Err(_) => return true,
                 }
             }
+            true
         });
         log.write(&out);
     }
 
     fn read_helper(&mut self) {
-        let Some((pipe, text)) = &mut self.helper else { return };
+        let Some(Helper { pipe, said, .. }) = &mut self.helper else { return };
         let mut finished = false;
         let mut chunk = [0; 1024];
         loop {
@@ -252,12 +271,12 @@ impl Shim {
                     finished = true;
                     break;
                 }
-                Ok(len) => text.extend_from_slice(&chunk[..len]),
+                Ok(len) => said.extend_from_slice(&chunk[..len]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => break,
             }
         }
-        let lines = take_lines(text);
+        let lines = take_lines(said);
         for progress in lines.iter().filter_map(|line| Progress::parse(line)) {
             match progress {
                 Progress::Created(pid) => {
@@ -294,7 +313,7 @@ impl Shim {
     fn fail(&mut self, message: String) {
         self.kill_all();
         self.reaped.wait();
-        self.read_streams();
+        self.read_streams(MAX_PIPE);
         self.phase = Phase::Ended(Exit::start_failed(message, clock::now()));
     }
 
@@ -305,7 +324,7 @@ impl Shim {
         }
         self.commands.end_all();
         // Nobody is left to write, or is about to be: what is in the pipes is all there is.
-        self.read_streams();
+        self.read_streams(MAX_PIPE);
         let (now, mut out) = (clock::now(), Vec::new());
         for stream in &mut self.streams {
             stream.lines.finish(now, &mut out);
@@ -318,10 +337,10 @@ impl Shim {
     /// Puts the end on disk, tells of it, and cleans up.
     fn end(&mut self) {
         let Phase::Ended(exit) = &self.phase else { return };
-        // If this fails the runtime finds no word of the end and reports it as lost, which is then the truth.
+        // If this fails, only a runtime that listens now learns of the end; a later one reports it as lost, which is then
+        // the truth.
         let _ = store::write_json(Path::new(store::EXIT), exit, Durability::Power);
-        let report =
-            if matches!(exit.cause, Cause::StartFailed(_)) { Report::Failed } else { Report::Exited };
+        let report = Report::Ended(Some(exit.clone()));
         self.accept();
         for client in self.clients.values_mut() {
             let _ = client.socket.write_all(report.line().as_bytes());
@@ -333,6 +352,10 @@ impl Shim {
         self.doomed = true;
         if let (Some(pid), None) = (self.pid, self.reaped.watched()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        // It may wait for a disk that does not answer, and the container is not there yet.
+        if let (Phase::Starting, Some(helper)) = (&self.phase, &self.helper) {
+            let _ = killpg(Pid::from_raw(helper.pid), Signal::SIGKILL);
         }
         self.cgroups.kill(&self.settings.cgroup);
     }
