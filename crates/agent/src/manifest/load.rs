@@ -46,6 +46,7 @@ pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
     let mut loading = Loading {
         origin,
         manifest: Manifest::default(),
+        pods_seen: 0,
         pod_names: BTreeSet::new(),
         problems: Vec::new(),
         document: 0,
@@ -63,9 +64,14 @@ const MOST_PROBLEMS: usize = 100;
 /// Names are shown up to here: no valid one is longer.
 const LONGEST_NAME: usize = 253;
 
+/// Far more than a node runs: a kubelet takes 110.
+const MOST_PODS: usize = 1000;
+
 struct Loading<'a> {
     origin: &'a Origin,
     manifest: Manifest,
+    /// Good and bad.
+    pods_seen: usize,
     pod_names: BTreeSet<ObjectKey>,
     problems: Vec<Problem>,
     document: usize,
@@ -83,7 +89,11 @@ impl Loading<'_> {
             self.problems.push(Problem::error(self.origin.place.as_str(), Issue::Empty));
         } else if is_empty && !has_errors(&self.problems) {
             // Nothing in it is of use: what was said of its documents is not a remark.
-            self.problems.iter_mut().for_each(|problem| problem.severity = Severity::Error);
+            let of_documents = |problem: &&mut Problem| matches!(problem.issue, Issue::Kind { .. });
+            self.problems
+                .iter_mut()
+                .filter(of_documents)
+                .for_each(|problem| problem.severity = Severity::Error);
         }
         if has_errors(&self.problems) {
             return Err(self.problems);
@@ -116,13 +126,34 @@ impl Loading<'_> {
             .and_then(Node::text)
             .and_then(|kind| kind.strip_suffix("List"))
             .unwrap_or_default();
-        let Some(Value::List(items)) = node.get("items").map(|items| &items.value) else { return };
+        self.note_unknown(node);
+        let items = match node.get("items").map(|items| (items.line, &items.value)) {
+            Some((_, Value::List(items))) => &items[..],
+            // As Go writes a list with nothing in it.
+            Some((_, Value::Null)) => &[],
+            wrong => {
+                let line = wrong.map_or(node.line, |(line, _)| line);
+                let issue = Issue::Type { path: "items".to_owned(), message: "expected a list".to_owned() };
+                return self.tell(line, None, Severity::Error, issue);
+            }
+        };
         for item in items {
             // Items of a typed list need not say what they are.
             match item.get("kind").and_then(Node::text) {
                 Some(_) => self.document(item),
                 None => self.object(item, of),
             }
+        }
+    }
+
+    /// A list is no type of ours to decode: its items say themselves what they are.
+    fn note_unknown(&mut self, list: &Node<'_>) {
+        const KNOWN: &[&str] = &["apiVersion", "kind", "metadata", "items"];
+        let Value::Map(entries) = &list.value else { return };
+        for (name, value) in entries.iter().filter(|(name, _)| !KNOWN.contains(&&**name)) {
+            let issue =
+                Issue::UnknownField { path: shown_name(name).to_owned(), meant: typed::alike(name, KNOWN) };
+            self.tell(value.line, None, Severity::Warning, issue);
         }
     }
 
@@ -148,6 +179,13 @@ impl Loading<'_> {
     }
 
     fn pod(&mut self, node: &Node<'_>) {
+        self.pods_seen += 1;
+        if self.pods_seen > MOST_PODS {
+            if self.pods_seen == MOST_PODS + 1 {
+                self.tell(node.line, None, Severity::Error, Issue::TooManyPods { limit: MOST_PODS });
+            }
+            return;
+        }
         let Some(mut pod) = self.typed::<Pod>(node, "Pod") else { return };
         for (line, issue) in fields::ignored(node) {
             self.tell(line, Some(subject("Pod", &pod.metadata)), Severity::Warning, issue);

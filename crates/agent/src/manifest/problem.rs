@@ -106,6 +106,12 @@ pub enum Issue {
         /// In bytes.
         limit: usize,
     },
+    /// There are too many pods in it.
+    #[error("has more than {limit} pods, the most a manifest may hold")]
+    TooManyPods {
+        /// As many as there may be.
+        limit: usize,
+    },
     /// The server did not give a manifest.
     #[error("the server answered {0}")]
     Refused(String),

@@ -310,7 +310,7 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
 }
 
 /// A known name that may have been meant: the same but for upper and lower case, or one or two letters away.
-fn alike(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
+pub(super) fn alike(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
     let allowed = if name.len() > 5 { 2 } else { 1 };
     known
         .iter()

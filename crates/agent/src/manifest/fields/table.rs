@@ -46,7 +46,12 @@ pub(super) static POD_SPEC: Type = Type {
             ),
         ),
         ("hostname", OK),
-        ("hostnameOverride", OK),
+        (
+            "hostnameOverride",
+            Works(
+                "instead of `hostname` and `subdomain`; refused beside `hostNetwork` and `setHostnameAsFQDN`",
+            ),
+        ),
         (
             "imagePullSecrets",
             Parts(&LOCAL_OBJECT, "secrets of both docker types, from documents beside the pod"),

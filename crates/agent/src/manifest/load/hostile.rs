@@ -73,6 +73,13 @@ fn too_much_of_anything_is_refused_with_its_place_and_its_limit() {
             format!("{}: 1\n{}: 2\n", long(1000), long(1000)),
             format!("web.yaml:2: has the key {:?} twice in one map", long(256)),
         ),
+        (
+            format!(
+                "apiVersion: v1\nkind: PodList\nitems:\n{}",
+                many(6600, |n| format!("- {{metadata: {{name: p{n}}}, spec: {{containers: [{{name: c, image: x}}]}}}}\n"))
+            ),
+            "web.yaml:1004 (document 1): has more than 1000 pods, the most a manifest may hold".to_owned(),
+        ),
         ("---\na: 1\n".repeat(5000), "web.yaml:2049: has more than 1024 documents".to_owned()),
         (format!("a: {}", "[".repeat(5_000_000)), "web.yaml:1: recursion limit exceeded".to_owned()),
         (format!("a: {}", "{a: ".repeat(1000)), "web.yaml:1: is nested deeper than 32 levels".to_owned()),
@@ -154,6 +161,7 @@ fn no_name_leads_out_of_its_folder_or_breaks_the_layout_of_logs() {
             pod("", &format!("  initContainers: [{{name: \"{name}\", image: x}}]\n")),
             pod("", &format!("  volumes: [{{name: \"{name}\", emptyDir: {{}}}}]\n")),
             pod("", &format!("  hostname: \"{name}\"\n")),
+            pod("", &format!("  hostnameOverride: \"{name}\"\n")),
         ] {
             let told = told(&text);
             assert!(told.iter().any(|problem| problem.contains("Invalid value")), "{text}\n{told:?}");

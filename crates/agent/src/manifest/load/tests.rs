@@ -57,6 +57,11 @@ fn documents_and_lists_of_all_sorts() {
         [],
         "an empty list says that there is nothing"
     );
+    let none = good(
+        r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":null,"more":1}"#,
+    );
+    assert_eq!(none.pods, [], "as Go writes an empty list");
+    assert_eq!(shown(&none.warnings), ["web.yaml:1 (document 1): more: unknown field, it is ignored"]);
 }
 
 #[test]
@@ -124,10 +129,20 @@ fn what_is_not_a_manifest() {
         ("[1, 2]\n", format!("web.yaml:1 (document 1): what is not an object {kind}")),
         ("a: 1\n", format!("web.yaml:1 (document 1): a document without apiVersion and kind {kind}")),
         ("kind: Pod\n", format!("web.yaml:1 (document 1): Pod without an apiVersion {kind}")),
+        ("apiVersion: v1\nkind: PodList\n", "web.yaml:1 (document 1): items: expected a list".to_owned()),
+        ("apiVersion: v1\nkind: List\nitems: {}\n", "web.yaml:3 (document 1): items: expected a list".to_owned()),
+        ("apiVersion: v1\nkind: SecretList\nitems: ''\n", "web.yaml:3 (document 1): items: expected a list".to_owned()),
         ("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: x}]}\n", "web.yaml:1 (document 1, Pod default/): metadata.name: Required value: invalid pod: name is needed for the pod".to_owned()),
     ] {
         assert_eq!(bad(text), [expected], "{text:?}");
     }
+    assert_eq!(
+        bad("apiVersion: v1\nkind: PodList\nitem: []\n"),
+        [
+            "web.yaml:3 (document 1): item: unknown field, it is ignored; did you mean \"items\"?",
+            "web.yaml:1 (document 1): items: expected a list",
+        ]
+    );
     assert!(
         bad(&format!("{POD}---\nkind: Pod\n"))[0].contains("Pod without an apiVersion"),
         "half a document spoils the file"

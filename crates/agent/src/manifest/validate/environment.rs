@@ -120,7 +120,7 @@ fn check_key(name: &str, key: &str, path: &Path, report: &mut Report) {
 pub(super) fn check_resource(selector: &ResourceFieldSelector, path: &Path, report: &mut Report) {
     let (kind, resource) = selector.resource.split_once('.').unwrap_or_default();
     let known =
-        matches!(resource, "cpu" | "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
+        matches!(resource, "cpu" | "memory" | "ephemeral-storage") || resources::is_huge_pages(resource);
     if selector.resource.is_empty() {
         report.required(&path.field("resource"), "");
     } else if !known || !matches!(kind, "limits" | "requests") {

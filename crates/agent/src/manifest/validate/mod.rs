@@ -27,6 +27,8 @@ use report::{Path, Report};
 const MOST_CONTAINERS: usize = 500;
 /// As large as an object can be in the API server's store.
 const LARGEST_POD: usize = 3 << 19;
+/// Linux takes no longer one.
+const LONGEST_HOST_NAME: usize = 64;
 
 /// Everything that is wrong with a pod that has its defaults and its name.
 pub(super) fn pod(pod: &Pod) -> Vec<FieldError> {
@@ -62,6 +64,7 @@ fn check_spec(spec: &PodSpec, path: &Path, report: &mut Report) {
     let volumes = volumes::check(spec, &path.field("volumes"), report);
     check_containers(spec, &volumes, path, report);
     pod_resources::check(spec, path, report);
+    resources::amounts(spec.overhead.as_ref(), &path.field("overhead"), report);
     security::check_pod(spec, path, report);
     check_hosts(spec, path, report);
     check_dns(spec, path, report);
@@ -101,12 +104,30 @@ fn check_containers(spec: &PodSpec, volumes: &BTreeSet<String>, path: &Path, rep
 fn check_hosts(spec: &PodSpec, path: &Path, report: &mut Report) {
     report.check(&path.field("hostname"), spec.hostname.as_deref(), names::dns_label);
     report.check(&path.field("subdomain"), spec.subdomain.as_deref(), names::dns_label);
+    check_hostname_override(spec, &path.field("hostnameOverride"), report);
     for (index, alias) in spec.host_aliases.iter().flatten().enumerate() {
         let path = path.field("hostAliases").index(index);
         ip(&alias.ip, &path.field("ip"), report);
         for (index, name) in alias.hostnames.iter().flatten().enumerate() {
             report.check(&path.field("hostnames").index(index), Some(name), names::dns_subdomain);
         }
+    }
+}
+
+fn check_hostname_override(spec: &PodSpec, path: &Path, report: &mut Report) {
+    let Some(name) = &spec.hostname_override else { return };
+    report.check(path, Some(name), names::dns_subdomain);
+    if name.len() > LONGEST_HOST_NAME {
+        report.too_long(path, LONGEST_HOST_NAME, "characters");
+    }
+    if spec.host_network == Some(true) {
+        report.forbidden(
+            path,
+            "may not be given beside `hostNetwork`, with which a pod has the name of its node",
+        );
+    }
+    if spec.set_hostname_as_fqdn == Some(true) {
+        report.forbidden(path, "may not be given beside `setHostnameAsFQDN`; give the whole name here");
     }
 }
 

@@ -77,7 +77,14 @@ fn shown<'a>(list: Option<&'a BTreeMap<String, WireQuantity>>, name: &str) -> &'
     list.and_then(|list| list.get(name)).map_or("", |amount| amount.0.as_str())
 }
 
-fn amounts<'a>(
+/// `hugepages-2Mi`: pages of a size. The name is shown in many places, and so it is plain.
+pub(super) fn is_huge_pages(name: &str) -> bool {
+    let size = name.strip_prefix("hugepages-").and_then(|size| size.parse::<Quantity>().ok());
+    size.is_some_and(|size| size > Quantity::ZERO) && names::qualified(name).is_ok()
+}
+
+/// Those of a list that are amounts; what is wrong with the others is told.
+pub(super) fn amounts<'a>(
     list: Option<&'a BTreeMap<String, WireQuantity>>,
     path: &Path,
     report: &mut Report,
@@ -85,8 +92,12 @@ fn amounts<'a>(
     let mut amounts = BTreeMap::new();
     for (name, text) in list.into_iter().flatten() {
         let path = path.key(name);
-        let standard =
-            matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+        if name.starts_with("hugepages-") && !is_huge_pages(name) {
+            let detail = "must be hugepages-<size> with a size of pages (e.g. hugepages-2Mi)";
+            report.invalid_text(&path, name, detail);
+            continue;
+        }
+        let standard = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name);
         if !standard && !is_extended(name) {
             report.invalid_text(&path, name, "must be a standard resource for containers (cpu, memory, ephemeral-storage, hugepages-<size>) or fully qualified (e.g. example.com/gpu)");
         } else if !standard {

@@ -82,6 +82,29 @@ fn pods() {
                 &[],
             ),
             (
+                "{containers: [{name: c, image: x}], overhead: {cpu: lots, memory: -1Gi, disk: 1, hugepages-2Mi: 2Mi}}",
+                &[
+                    "spec.overhead[cpu]: Invalid value: \"lots\": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; for example 500m, 1, 64Mi or 2G",
+                    "spec.overhead[disk]: Invalid value: \"disk\": must be a standard resource for containers (cpu, memory, ephemeral-storage, hugepages-<size>) or fully qualified (e.g. example.com/gpu)",
+                    "spec.overhead[memory]: Invalid value: \"-1Gi\": must be greater than or equal to 0",
+                ],
+            ),
+            ("{containers: [{name: c, image: x}], hostnameOverride: a.example.com}", &[]),
+            (
+                "{containers: [{name: c, image: x}], hostnameOverride: \"a\\n10.0.0.1 db\"}",
+                &[
+                    "spec.hostnameOverride: Invalid value: \"a\\n10.0.0.1 db\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com')",
+                ],
+            ),
+            (
+                "{containers: [{name: c, image: x}], hostNetwork: true, setHostnameAsFQDN: true, hostnameOverride: a2345678901234567890123456789012345678901234567890123456789012345}",
+                &[
+                    "spec.hostnameOverride: Too long: may not be more than 64 characters",
+                    "spec.hostnameOverride: Forbidden: may not be given beside `hostNetwork`, with which a pod has the name of its node",
+                    "spec.hostnameOverride: Forbidden: may not be given beside `setHostnameAsFQDN`; give the whole name here",
+                ],
+            ),
+            (
                 "{containers: [{name: c, image: x}], dnsPolicy: None, hostAliases: [{ip: x}]}",
                 &[
                     "spec.hostAliases[0].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
@@ -284,6 +307,15 @@ fn resources() {
                     "resources.requests[x.y/z]: Invalid value: \"1500m\": must be an integer",
                     "resources.requests[a.b/c]: Required value: Limit must be set for non overcommitable resources",
                     "resources.requests[hugepages-2Mi]: Invalid value: \"2Mi\": must be equal to hugepages-2Mi limit of 4Mi",
+                ],
+            ),
+            (
+                "resources: {requests: {hugepages-: 1, hugepages-0: 1, hugepages-foo: 1, \"hugepages-2Mi\\e[2J\": 1}}",
+                &[
+                    "resources.requests[hugepages-]: Invalid value: \"hugepages-\": must be hugepages-<size> with a size of pages (e.g. hugepages-2Mi)",
+                    "resources.requests[hugepages-0]: Invalid value: \"hugepages-0\": must be hugepages-<size> with a size of pages (e.g. hugepages-2Mi)",
+                    "resources.requests[hugepages-2Mi\u{1b}[2J]: Invalid value: \"hugepages-2Mi\\u{1b}[2J\": must be hugepages-<size> with a size of pages (e.g. hugepages-2Mi)",
+                    "resources.requests[hugepages-foo]: Invalid value: \"hugepages-foo\": must be hugepages-<size> with a size of pages (e.g. hugepages-2Mi)",
                 ],
             ),
             (
