@@ -1,15 +1,17 @@
 //! After a restart: what is on disk, what the shims say, and nothing half-made.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
 use rubelet_cri::v1;
+use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::id;
 use super::record::{ContainerRecord, SandboxRecord};
 use super::registry::{Container, Sandbox};
@@ -46,18 +48,20 @@ fn judge(end: Option<Exit>, was_started: bool, shim_lives: bool) -> Verdict {
 
 impl Runtime {
     /// Brings everything back into memory. To be done before the first call is served.
+    ///
+    /// # Errors
+    /// If of anything it cannot be told whether it exists. To serve without it would free its name for a second one, and its
+    /// image to be removed below it.
     pub(crate) async fn recover(self: &Arc<Self>) -> Result<()> {
-        let mounted = mount_points();
+        let mounted = mount_points()?;
         for id in store::entries(&self.layout.sandboxes())?.into_iter().filter(|name| id::is_id(name)) {
-            if let Err(error) = self.recover_sandbox(&id, &mounted).await {
-                tracing::error!(sandbox = id, %error, "cannot recover a sandbox");
-            }
+            let recovered = self.recover_sandbox(&id, &mounted).await;
+            recovered.map_err(|error| not_known("sandbox", &self.layout.sandbox(&id), &error))?;
         }
         let mut asked = JoinSet::new();
         for id in store::entries(&self.layout.containers())?.into_iter().filter(|name| id::is_id(name)) {
-            if let Err(error) = self.recover_container(&id, &mut asked).await {
-                tracing::error!(container = id, %error, "cannot recover a container");
-            }
+            let recovered = self.recover_container(&id, &mut asked).await;
+            recovered.map_err(|error| not_known("container", &self.layout.container(&id), &error))?;
         }
         self.release_leases();
         // A shim answers at once. One that does not must not keep the others' pods from being served.
@@ -74,20 +78,24 @@ impl Runtime {
 
     async fn recover_sandbox(self: &Arc<Self>, id: &str, mounted: &HashSet<PathBuf>) -> Result<()> {
         let folder = self.layout.sandbox(id);
-        let record =
-            store::read_json::<SandboxRecord>(&folder.join(store::RECORD_SANDBOX)).unwrap_or_default();
+        let record = whole::<SandboxRecord>(&folder.join(store::RECORD_SANDBOX))?;
         let config = store::read(&folder.join(store::REQUEST))?
             .and_then(|bytes| v1::PodSandboxConfig::decode(bytes.as_slice()).ok());
         let (Some(record), Some(config)) = (record, config) else {
             tracing::info!(sandbox = id, "removing a half-made sandbox");
-            return self.discard_sandbox(id).await;
+            if let Err(error) = self.discard_sandbox(id).await {
+                tracing::error!(sandbox = id, %error, "cannot remove a half-made sandbox: the next start tries again");
+            }
+            return Ok(());
         };
         let sandbox = Sandbox::new(record, config);
-        self.registry.reserve(&sandbox.name(), id)?;
+        self.take_name(&sandbox.name(), id);
         self.registry.add_sandbox(Arc::clone(&sandbox));
         // After a reboot the mounts that held its namespaces are gone, and with them the sandbox.
-        if !self.namespaces_are_held(&sandbox, mounted) {
-            self.mark_not_ready(&sandbox).await?;
+        if !self.namespaces_are_held(&sandbox, mounted)
+            && let Err(error) = self.mark_not_ready(&sandbox).await
+        {
+            tracing::warn!(sandbox = id, %error, "cannot record that a sandbox is not ready");
         }
         self.watch_pause(&sandbox);
         Ok(())
@@ -102,13 +110,13 @@ impl Runtime {
 
     async fn recover_container(self: &Arc<Self>, id: &str, asked: &mut JoinSet<()>) -> Result<()> {
         let folder = self.layout.container(id);
-        let record =
-            store::read_json::<ContainerRecord>(&folder.join(store::RECORD_CONTAINER)).unwrap_or_default();
+        let record = whole::<ContainerRecord>(&folder.join(store::RECORD_CONTAINER))?;
         let config = store::read(&folder.join(store::REQUEST))?
             .and_then(|bytes| v1::ContainerConfig::decode(bytes.as_slice()).ok());
         let (Some(record), Some(config)) = (record, config) else {
             tracing::info!(container = id, "removing a half-made or half-removed container");
-            return self.discard_container(id);
+            self.try_discard(id);
+            return Ok(());
         };
         let Ok(sandbox) = self.registry.sandbox(&record.sandbox) else {
             tracing::warn!(
@@ -117,19 +125,20 @@ impl Runtime {
                 "removing a container without a sandbox"
             );
             self.end_group(&record.cgroup).await;
-            return self.discard_container(id);
+            self.try_discard(id);
+            return Ok(());
         };
-        let end = || store::read_json::<Exit>(&folder.join(store::EXIT)).unwrap_or_default();
         let mut link = supervise::connect(&folder)?;
         // The end is read after the attempt to connect: a shim that has just gone has written it by then.
-        let verdict = judge(end(), supervise::was_started(&folder), link.is_some());
+        let end = whole::<Exit>(&folder.join(store::EXIT))?;
+        let verdict = judge(end, supervise::was_started(&folder), link.is_some());
         let state = match &verdict {
             Verdict::Created => ContainerState::Created,
             Verdict::Ended(exit) => ContainerState::Exited(exit.clone()),
             Verdict::Ask | Verdict::Lost => ContainerState::Starting,
         };
         let container = Container::new(record, config, state);
-        self.registry.reserve(&container.name(&sandbox), id)?;
+        self.take_name(&container.name(&sandbox), id);
         self.registry.add_container(Arc::clone(&container));
         match verdict {
             Verdict::Created => {}
@@ -147,6 +156,19 @@ impl Runtime {
             }
         }
         Ok(())
+    }
+
+    /// What exists is shown, so that it can be removed, even if another has its name.
+    fn take_name(&self, name: &str, id: &str) {
+        if let Err(error) = self.registry.reserve(name, id) {
+            tracing::error!(id, %error, "two have one name: remove one of them");
+        }
+    }
+
+    fn try_discard(&self, id: &str) {
+        if let Err(error) = self.discard_container(id) {
+            tracing::error!(container = id, %error, "cannot remove what is left of a container: the next start tries again");
+        }
     }
 
     /// A shim lives: it says what it has, now or when it is done starting.
@@ -170,7 +192,7 @@ impl Runtime {
             }
         };
         for lease in leases.iter().filter(|lease| id::is_id(&lease.key)) {
-            if self.registry.container(&lease.key).is_err()
+            if matches!(self.layout.container(&lease.key).try_exists(), Ok(false))
                 && let Err(error) = self.images.release(&lease.key)
             {
                 tracing::warn!(%error, key = lease.key, "cannot let go of an image");
@@ -180,14 +202,49 @@ impl Runtime {
 }
 
 /// Where something is mounted. The table is as long as the node has pods: it is read once for all of them.
-fn mount_points() -> HashSet<PathBuf> {
-    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    super::mountinfo::parse(&text).into_iter().map(|mount| mount.point).collect()
+fn mount_points() -> Result<HashSet<PathBuf>> {
+    let text = std::fs::read_to_string("/proc/self/mountinfo")
+        .map_err(|error| Error::io("read the mount table", error))?;
+    Ok(super::mountinfo::parse(&text).into_iter().map(|mount| mount.point).collect())
+}
+
+/// A record; `None` if there is none, or one that a power cut has torn, which left nothing that runs. Whatever else keeps it
+/// from being read is an error.
+fn whole<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    match store::read_json(path) {
+        Err(Error::Io { source, .. })
+            if matches!(source.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
+        {
+            Ok(None)
+        }
+        other => other,
+    }
+}
+
+fn not_known(kind: &str, folder: &Path, error: &Error) -> Error {
+    Error::State(format!(
+        "it cannot be told what became of the {kind} in {}: {error}. Nothing is served, so that no second one is made beside it: mend the cause and start again; or give it up: end what runs in it and remove that folder",
+        folder.display()
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_not_taken_for_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.json");
+        assert_eq!(whole::<Vec<u8>>(&path).unwrap(), None, "never written");
+        for torn in ["", "[1,", "\0\0\0\0"] {
+            std::fs::write(&path, torn).unwrap();
+            assert_eq!(whole::<Vec<u8>>(&path).unwrap(), None, "{torn:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("r.json", &path).unwrap();
+        assert!(whole::<Vec<u8>>(&path).is_err());
+    }
 
     #[test]
     fn every_combination_has_one_meaning() {

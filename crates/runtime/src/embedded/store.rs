@@ -132,7 +132,11 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<String>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::io(format!("list {}", path.display()), error)),
     };
-    Ok(listing.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+    let names = listing.map(|entry| entry.map(|entry| entry.file_name()));
+    let names: Vec<_> = names
+        .collect::<Result<_, _>>()
+        .map_err(|error: std::io::Error| Error::io(format!("list {}", path.display()), error))?;
+    Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
 /// Removes a folder and all below it; fine if it is not there.

@@ -43,6 +43,9 @@ fn a_pod_without_cni_has_loopback_and_a_name() {
     });
 }
 
+/// What holds a namespace, by the kernel's number of such file systems.
+const NSFS: &str = "6e736673";
+
 /// Two plugins that keep a diary and give fixed addresses.
 fn write_plugins(folder: &Path) -> PathBuf {
     let (conf, bin) = (folder.join("conf"), folder.join("bin"));
@@ -50,7 +53,7 @@ fn write_plugins(folder: &Path) -> PathBuf {
     std::fs::create_dir_all(&bin).expect("a folder");
     let script = r#"#!/bin/sh
 input=$(cat)
-namespace=$(test -e $CNI_NETNS && echo ns)
+namespace=$(test -n "$CNI_NETNS" && stat -f -c %t "$CNI_NETNS")
 previous=$(echo "$input" | grep -c prevResult)
 echo "$CNI_COMMAND $(basename $0) $CNI_IFNAME $namespace $previous" >> $(dirname $0)/../diary
 if [ $CNI_COMMAND = ADD ]; then
@@ -86,9 +89,38 @@ fn cni_plugins_are_run_in_order_and_undone_in_reverse() {
         cri.stop_pod(&pod).await.expect("stops again");
         cri.clear().await.expect("is removed");
         let text = std::fs::read_to_string(&diary).expect("a diary");
-        let expected =
-            ["ADD first eth0 ns 0", "ADD second eth0 ns 1", "DEL second eth0 ns 1", "DEL first eth0 ns 1"];
+        let expected = [
+            format!("ADD first eth0 {NSFS} 0"),
+            format!("ADD second eth0 {NSFS} 1"),
+            format!("DEL second eth0 {NSFS} 1"),
+            format!("DEL first eth0 {NSFS} 1"),
+        ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "undone once, though stopped twice");
         assert!(runtime.mounts().is_empty());
+    });
+}
+
+#[test]
+fn a_network_is_undone_after_a_reboot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let conf = write_plugins(folder.path());
+    let diary = folder.path().join("diary");
+    with_runtime("boot", Some(conf), |mut runtime, cri| async move {
+        let pod = cri.run_pod(&own_network(cri.pod_config())).await.expect("a pod");
+        runtime.kill();
+        for mount in runtime.mounts().iter().rev() {
+            let done = std::process::Command::new("umount").arg("-l").arg(mount).status().expect("umount");
+            assert!(done.success(), "{}", mount.display());
+        }
+        runtime.launch();
+        cri.stop_pod(&pod).await.expect("stops");
+        cri.remove_pod(&pod).await.expect("is removed");
+        let text = std::fs::read_to_string(&diary).expect("a diary");
+        let undone: Vec<&str> = text.lines().filter(|line| line.starts_with("DEL")).collect();
+        assert_eq!(
+            undone,
+            ["DEL second eth0  1", "DEL first eth0  1"],
+            "without a namespace that is no more"
+        );
     });
 }

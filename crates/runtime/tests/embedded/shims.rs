@@ -155,3 +155,36 @@ fn a_second_runtime_on_the_same_folder_is_refused() {
         assert!(!second.status.success() && text.contains("another runtime uses"), "{text}");
     });
 }
+
+#[test]
+fn a_container_that_cannot_be_asked_is_not_taken_for_gone() {
+    with_runtime("deaf", None, |mut runtime, cri| async move {
+        let (_, id, _) = cri.pod_with("exec sleep 3600").await;
+        cri.start(&id).await.expect("starts");
+        let process = pid(&cri, &id).await;
+        runtime.kill();
+        let socket = runtime.data().join("containers").join(&id).join("shim.sock");
+        let aside = socket.with_extension("aside");
+        std::fs::rename(&socket, &aside).expect("is moved");
+        // Neither there nor missing.
+        std::os::unix::fs::symlink("shim.sock", &socket).expect("a link to itself");
+        let leases = || std::fs::read_dir(runtime.data().join("images/leases")).expect("leases").count();
+        let before = leases();
+        let refused = std::process::Command::new(env!("CARGO_BIN_EXE_rubelet-runtime"))
+            .arg(runtime.socket())
+            .arg(runtime.data())
+            .output()
+            .expect("runs");
+        let text = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && text.contains("it cannot be told"), "{text}");
+        assert!(text.contains(&id) && text.contains("start again"), "{text}");
+        assert_eq!(leases(), before, "its image is still kept for it");
+        assert!(before > 0 && runs(&process));
+        std::fs::rename(&aside, &socket).expect("is moved back");
+        runtime.launch();
+        let status = cri.status(&id).await.expect("a status");
+        assert_eq!(status.state(), ContainerState::ContainerRunning);
+        assert_eq!(pid(&cri, &id).await, process);
+        cri.clear().await.expect("is removed");
+    });
+}

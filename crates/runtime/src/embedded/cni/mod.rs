@@ -73,7 +73,7 @@ impl Cni {
         for plugin in &attachment.network.plugins {
             let input =
                 attachment.network.input(plugin, attachment.result.as_ref(), &attachment.port_mappings);
-            let output = self.run("ADD", folder, id, &attachment.args, plugin, &input).await?;
+            let output = self.run("ADD", &namespace(folder), id, &attachment.args, plugin, &input).await?;
             attachment.result = Some(output);
         }
         store::write_json(&file, &attachment, Durability::Process)?;
@@ -92,10 +92,11 @@ impl Cni {
     pub(crate) async fn delete(&self, folder: &Path, id: &str) -> Result<()> {
         let file = folder.join(ATTACHMENT);
         let Some(attachment) = store::read_json::<Attachment>(&file)? else { return Ok(()) };
+        let namespace = held_namespace(folder);
         for plugin in attachment.network.plugins.iter().rev() {
             let input =
                 attachment.network.input(plugin, attachment.result.as_ref(), &attachment.port_mappings);
-            self.run("DEL", folder, id, &attachment.args, plugin, &input).await?;
+            self.run("DEL", &namespace, id, &attachment.args, plugin, &input).await?;
         }
         std::fs::remove_file(&file).map_err(|error| Error::io(format!("remove {}", file.display()), error))
     }
@@ -103,21 +104,30 @@ impl Cni {
     async fn run(
         &self,
         verb: &str,
-        folder: &Path,
+        namespace: &Path,
         id: &str,
         args: &str,
         plugin: &Value,
         input: &Value,
     ) -> Result<Value> {
-        let call = plugin::Call {
-            verb,
-            container: id,
-            namespace: &folder.join(super::namespaces::NS).join("net"),
-            interface: INTERFACE,
-            args,
-            path: &self.bin_dirs,
-        };
+        let call =
+            plugin::Call { verb, container: id, namespace, interface: INTERFACE, args, path: &self.bin_dirs };
         plugin::run(plugin["type"].as_str().unwrap_or_default(), &call, input).await
+    }
+}
+
+fn namespace(folder: &Path) -> PathBuf {
+    folder.join(super::namespaces::NS).join("net")
+}
+
+/// The network namespace of a sandbox; empty, as plugins are told of none, if nothing holds it any more: after a reboot its
+/// file is there, with nothing mounted on it.
+fn held_namespace(folder: &Path) -> PathBuf {
+    const NSFS: rustix::fs::FsWord = 0x6e73_6673;
+    let path = namespace(folder);
+    match rustix::fs::statfs(&path) {
+        Ok(found) if found.f_type == NSFS => path,
+        _ => PathBuf::new(),
     }
 }
 
