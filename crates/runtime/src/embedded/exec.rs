@@ -6,6 +6,7 @@
 use std::io::{IoSlice, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::Receiver;
+use tokio::sync::AcquireError;
+use tokio::time::Sleep;
 
 use super::error::{Error, Result};
 use super::runtime::Runtime;
@@ -51,7 +54,16 @@ impl Runtime {
         }
         let gone = || Error::State(format!("container {} does not run any more", found.id()));
 
-        let _slot = self.execs.acquire().await.map_err(|error| Error::Internal(error.to_string()))?;
+        let late = || Error::Timeout { what: format!("command {:?}", request.cmd), seconds: request.timeout };
+        let limit = u64::try_from(request.timeout).ok().filter(|seconds| *seconds > 0);
+        let mut deadline = limit.map(|seconds| Box::pin(tokio::time::sleep(Duration::from_secs(seconds))));
+        let _slots = tokio::select! {
+            // First that of the container: who waits for it takes none of the others'.
+            slots = async { Ok((found.execs.acquire().await?, self.execs.acquire().await?)) } => {
+                slots.map_err(|error: AcquireError| Error::Internal(error.to_string()))?
+            }
+            () = over(&mut deadline) => return Err(late()),
+        };
         let words = words(&request.cmd).map_err(|error| Error::io("write the command", error))?;
         let (mut stdout, stdout_end) = Output::open()?;
         let (mut stderr, stderr_end) = Output::open()?;
@@ -59,8 +71,6 @@ impl Runtime {
         send(&link, &[words, stdout_end, stderr_end]).map_err(|_| gone())?;
         let mut link = supervise::adopt(link)?;
 
-        let limit = u64::try_from(request.timeout).ok().filter(|seconds| *seconds > 0);
-        let mut deadline = limit.map(|seconds| Box::pin(tokio::time::sleep(Duration::from_secs(seconds))));
         let mut is_late = false;
         let mut line = Vec::new();
         let outcome = loop {
@@ -68,7 +78,7 @@ impl Runtime {
                 outcome = outcome(&mut link, &mut line) => break outcome,
                 () = stdout.fill() => {}
                 () = stderr.fill() => {}
-                () = async { match &mut deadline { Some(sleep) => sleep.await, None => std::future::pending().await } } => {
+                () = over(&mut deadline) => {
                     if is_late {
                         break None;
                     }
@@ -79,10 +89,7 @@ impl Runtime {
             }
         };
         if is_late {
-            return Err(Error::Timeout {
-                what: format!("command {:?}", request.cmd),
-                seconds: request.timeout,
-            });
+            return Err(late());
         }
         // The command is done. What is in the pipes belongs to it; whoever else still holds them is not waited for.
         stdout.drain();
@@ -100,6 +107,14 @@ impl Runtime {
                 found.id()
             ))),
         }
+    }
+}
+
+/// Ready when the time is over, if there is an end to it.
+async fn over(deadline: &mut Option<Pin<Box<Sleep>>>) {
+    match deadline {
+        Some(sleep) => sleep.await,
+        None => std::future::pending().await,
     }
 }
 

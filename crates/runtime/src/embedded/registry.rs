@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use rubelet_cri::v1;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::error::{Error, Result};
 use super::id::{self, Found};
@@ -59,7 +59,12 @@ pub(crate) struct Container {
     pub(crate) state: watch::Sender<ContainerState>,
     /// Held by whoever starts, updates or removes it. Not by a stop: two stops may wait side by side.
     pub(crate) work: tokio::sync::Mutex<()>,
+    /// Who may run a command in it.
+    pub(crate) execs: Semaphore,
 }
+
+/// How many commands may run in one container at once: those that never end must leave room for other containers'.
+const EXECS_AT_ONCE: usize = 32;
 
 impl Container {
     pub(crate) fn new(
@@ -74,6 +79,7 @@ impl Container {
             config,
             state: watch::Sender::new(state),
             work: tokio::sync::Mutex::new(()),
+            execs: Semaphore::new(EXECS_AT_ONCE),
         })
     }
 

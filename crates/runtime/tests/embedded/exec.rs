@@ -45,6 +45,29 @@ async fn written(cri: &Cri, id: &str) -> Vec<String> {
 }
 
 #[test]
+fn commands_that_never_end_leave_room_for_those_of_other_containers() {
+    with_runtime("execroom", None, |runtime, cri| async move {
+        let (_, busy, _) = cri.pod_with("exec sleep 3600").await;
+        let (_, other, _) = cri.pod_with("exec sleep 3600").await;
+        for id in [&busy, &other] {
+            cri.start(id).await.expect("starts");
+        }
+        let one = || cri.exec(&busy, "exec sleep 3600", 0);
+        let all = futures_util::future::join_all((0..32).map(|_| one()));
+        let looking = async {
+            // When there is no more room, a command waits, and no longer than it may run.
+            while cri.exec(&busy, "true", 1).await.is_ok() {}
+            cri.exec(&other, "true", 0).await.expect("is run");
+        };
+        tokio::select! {
+            _ = all => panic!("they end"),
+            () = looking => {}
+        }
+        drop(runtime);
+    });
+}
+
+#[test]
 fn a_command_is_what_the_containers_own_program_is() {
     with_runtime("execself", None, |runtime, cri| async move {
         for (user, no_new_privs) in [(None, false), (Some(1234), false), (Some(1234), true)] {
