@@ -1,6 +1,7 @@
 //! `rubelet record`: everything that a PLEG is told, into a file.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -48,8 +49,9 @@ pub(super) fn run(args: &Args) -> ExitCode {
 }
 
 async fn record(args: &Args) -> Result<(), (Failure, String)> {
+    let mut told_to_end = pin!(told_to_end());
     let found = tokio::select! {
-        () = told_to_end() => return Ok(()),
+        () = &mut told_to_end => return Ok(()),
         found = args.runtime.find() => found.map_err(|error| (error.failure(), error.to_string()))?,
     };
     let about = format!("{} at {}", found.runtime, found.client.endpoint());
@@ -73,7 +75,7 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
     let mut count = 0_u64;
     let stood_still = watch::Sender::default();
     tokio::select! {
-        () = told_to_end() => {}
+        () = told_to_end => {}
         () = time_is_over => {}
         // What cannot be written is not worth waiting for; why not is told below.
         _ = trouble.wait_for(Option::is_some) => {}

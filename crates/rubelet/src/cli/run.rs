@@ -20,7 +20,7 @@ use crate::run::{Ended, FileConfig, Listen, NodeConfig, Plan, Remarks, RunError,
 #[command(
     after_help = "Manifests are watched: what is added, changed or removed there is started, changed or ended here. \
 The first Ctrl-C ends the agent; pods go on, and `rubelet run` takes over again. `rubelet stop` ends pods.\n\n\
-Ends with 0 when told to, or with --once when all pods succeeded; with 5 if some of them failed or a manifest could not be used; with 1 if the machine \
+Ends with 0 when told to, or with --once when all pods succeeded; with 5 if some of them failed, a manifest could not be used, or it was told to end before they had; with 1 if the machine \
 does not let it; with 2 for a wrong command line, or if there is nothing to run; with 3 if the runtime cannot be reached."
 )]
 pub(super) struct Args {
@@ -97,10 +97,20 @@ pub(super) fn run(args: &Args) -> ExitCode {
         remarks.print(&complaint(why));
     }
     remarks.end();
+    let failure = match ended {
+        Ok(ended) => failure_of(ended, args.once),
+        Err((failure, _)) => Some(failure),
+    };
+    failure.map_or(ExitCode::SUCCESS, ExitCode::from)
+}
+
+/// What a run that ended in this way is for whoever started it.
+fn failure_of(ended: Ended, once: bool) -> Option<Failure> {
     match ended {
-        Ok(Ended::Told | Ended::AllSucceeded) => ExitCode::SUCCESS,
-        Ok(Ended::SomeFailed) => Failure::Pods.into(),
-        Err((failure, _)) => failure.into(),
+        // Nobody knows how its pods would have ended.
+        Ended::Told if once => Some(Failure::Pods),
+        Ended::Told | Ended::AllSucceeded => None,
+        Ended::SomeFailed => Some(Failure::Pods),
     }
 }
 
@@ -184,5 +194,18 @@ fn failure(error: &RunError) -> Failure {
         | RunError::LogThread(_)
         | RunError::LastAgent(_)
         | RunError::Lost(_) => Failure::System,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn to_be_told_to_end_is_a_success_but_for_those_who_wait_for_results() {
+        assert_eq!(failure_of(Ended::Told, false), None);
+        assert_eq!(failure_of(Ended::Told, true), Some(Failure::Pods));
+        assert_eq!(failure_of(Ended::AllSucceeded, true), None);
+        assert_eq!(failure_of(Ended::SomeFailed, true), Some(Failure::Pods));
     }
 }

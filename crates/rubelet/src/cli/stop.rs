@@ -74,9 +74,7 @@ async fn stop(args: &Args) -> Result<usize, NotChosen> {
     };
     match &local {
         Local::Agent(agent) => stop_by_agent(agent, args, &wanted).await?,
-        Local::Runtime(LoneRuntime { client, .. }) => {
-            stop_in_runtime(client, args, &wanted).await.map_err(Unreachable::Call)?;
-        }
+        Local::Runtime(lone) => stop_in_runtime(lone, args, &wanted).await?,
     }
     Ok(wanted.len())
 }
@@ -108,15 +106,26 @@ async fn stop_by_agent(agent: &AgentClient, args: &Args, wanted: &[&Row]) -> Res
 }
 
 /// Ends all of them at the same time, each in the time that its pod gave it, and tells of each when it has ended.
-async fn stop_in_runtime(client: &RuntimeClient, args: &Args, wanted: &[&Row]) -> Result<(), CallError> {
+async fn stop_in_runtime(lone: &LoneRuntime, args: &Args, wanted: &[&Row]) -> Result<(), Unreachable> {
+    let may_clean_up = wanted.iter().any(|row| args.local.made(&row.uid)) && args.local.may_clean_up(lone);
     let ends = wanted.iter().map(|row| async move {
-        end_in_runtime(client, args.grace_period, &PodUid::from(row.uid.as_str())).await?;
-        args.local.forget(&row.uid);
+        end_in_runtime(&lone.client, args.grace_period, &PodUid::from(row.uid.as_str()))
+            .await
+            .map_err(|error| (format!("{}/{}", row.namespace, row.name), error))?;
+        if may_clean_up {
+            args.local.forget(&row.uid);
+        } else if args.local.made(&row.uid) {
+            remark(format_args!(
+                "what is left of pod {} stays where it is: an agent has the folder, and may start the pod again",
+                row.uid
+            ));
+        }
         has_ended(row);
         Ok(())
     });
     // Whatever happens to one of them, the others are ended.
-    join_all(ends).await.into_iter().collect()
+    let not_ended: Vec<_> = join_all(ends).await.into_iter().filter_map(Result::err).collect();
+    if not_ended.is_empty() { Ok(()) } else { Err(Unreachable::NotEnded(not_ended)) }
 }
 
 async fn end_in_runtime(client: &RuntimeClient, asked: Option<u64>, uid: &PodUid) -> Result<(), CallError> {
@@ -167,4 +176,65 @@ async fn addresses(client: &RuntimeClient, pod: &RuntimePod) -> Vec<IpAddr> {
 
 fn has_ended(row: &Row) {
     super::show(&format!("{}/{} has ended\n", row.namespace, row.name));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use clap::Parser as _;
+    use rubelet_runtime::synthetic::{ContainerSpec, Op, PodSpec, Profile, SyntheticRuntime};
+
+    use super::*;
+    use crate::last_agent::LastAgent;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn pod(name: &str) -> PodSpec {
+        PodSpec::new("shop", name).uid(name).container(ContainerSpec::new("c"))
+    }
+
+    #[tokio::test]
+    async fn the_folder_of_another_is_left_to_it_though_the_runtime_was_named() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+        let pod_logs = dir.path().join("logs");
+        LastAgent { runtime_endpoint: None, pod_logs, node_name: "n".to_owned(), groups: None }
+            .write(dir.path())
+            .expect("written");
+        let agent = fs::File::create(dir.path().join("agent.lock")).expect("made");
+        rustix::fs::flock(&agent, rustix::fs::FlockOperation::NonBlockingLockExclusive).expect("free");
+        let data = dir.path().to_str().expect("a text");
+        let line = ["stop", "--all", "--data-dir", data, "-r", &runtime.endpoint()];
+        let args = Line::parse_from(line).args;
+        for name in ["held", "free"] {
+            let folder = dir.path().join("pods").join(name);
+            fs::create_dir_all(&folder).expect("made");
+            runtime.world(|world| world.add_pod(pod(name)));
+            assert_eq!(stop(&args).await.expect("ended"), 1);
+            assert_eq!(folder.exists(), name == "held");
+            fs::remove_dir_all(&folder).ok();
+            // The agent is gone.
+            rustix::fs::flock(&agent, rustix::fs::FlockOperation::Unlock).expect("ours");
+        }
+    }
+
+    #[tokio::test]
+    async fn every_pod_that_could_not_be_ended_is_named() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+        let _fault = runtime.faults().on(Op::StopPodSandbox).error(tonic::Code::Internal, "not today");
+        for name in ["one", "two"] {
+            fs::create_dir_all(dir.path().join("pods").join(name)).expect("made");
+            runtime.world(|world| world.add_pod(pod(name)));
+        }
+        let data = dir.path().to_str().expect("a text");
+        let args = Line::parse_from(["stop", "--all", "--data-dir", data, "-r", &runtime.endpoint()]).args;
+        let error = stop(&args).await.expect_err("not ended").to_string();
+        assert!(error.contains("shop/one could not be ended") && error.contains("shop/two could"), "{error}");
+    }
 }

@@ -1,5 +1,6 @@
 //! `rubelet watch`: the arguments, and how they become a watch.
 
+use std::pin::pin;
 use std::process::ExitCode;
 
 use crate::endpoint::RuntimeArgs;
@@ -39,15 +40,16 @@ pub(super) fn run(args: &Args) -> ExitCode {
     let filter =
         Filter { namespaces: args.namespace.clone(), pods: args.pod.clone(), kinds: args.kinds.clone() };
     super::on_one_thread(async {
+        let mut told_to_end = pin!(told_to_end());
         let found = tokio::select! {
-            () = told_to_end() => return ExitCode::SUCCESS,
+            () = &mut told_to_end => return ExitCode::SUCCESS,
             found = args.runtime.find() => found,
         };
         let found = match found {
             Ok(found) => found,
             Err(error) => return super::fail(error.failure(), &error),
         };
-        match Watch::new(found, args.events, filter, args.output).run().await {
+        match Watch::new(found, args.events, filter, args.output).run(told_to_end).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => super::fail(Failure::System, &format_args!("cannot print: {error}")),
         }

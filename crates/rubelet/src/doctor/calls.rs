@@ -10,7 +10,7 @@ use super::finding::{Finding, NAMED, Severity, one_by_one};
 /// Both lists together take no longer than this on a node that is well.
 const SLOW_LIST: Duration = Duration::from_secs(1);
 /// What has not been answered for so long hangs. As for a watch: slow runtimes take a second or two.
-const HANGS: Duration = Duration::from_secs(3);
+pub(super) const HANGS: Duration = Duration::from_secs(3);
 /// An inspection is one of many, and each is short.
 const INSPECTION_HANGS: Duration = Duration::from_millis(500);
 /// The largest message that runtimes send, and that most clients take.
@@ -90,7 +90,7 @@ fn too_short(call: &str, waited: Duration) -> Finding {
             "no answer yet after {}",
             GoDuration::in_steps_of(waited, Duration::from_millis(1))
         ),
-        advice: "look for longer: --for 5s, the default, tells a slow runtime from one that hangs",
+        advice: "look for longer, as with --for 10s: each call must have had 3s to tell a slow runtime from one that hangs",
     }
 }
 

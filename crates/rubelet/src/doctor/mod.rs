@@ -35,9 +35,10 @@ pub(crate) use render::{json, text};
 /// A container that was made later than this from now was made by another time of day.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A runtime that is looked at is asked so often how it is, but no more in the last moments: it must have time to answer.
+/// A runtime that is looked at is asked so often how it is.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
-const SOON_ANSWERED: Duration = Duration::from_secs(2);
+/// A timer may be late by so much.
+const LATE: Duration = Duration::from_millis(100);
 
 /// Gathers what can be known of a runtime within `time`.
 pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, events: Events) -> Facts {
@@ -149,12 +150,17 @@ async fn ask<T>(
 async fn conditions_until(client: &RuntimeClient, end: Instant) -> Result<Vec<Condition>, Unanswered> {
     loop {
         let said = conditions(client, end).await;
-        let again = Instant::now() + ASKED_EVERY;
-        if again + SOON_ANSWERED > end {
-            return said;
+        match next_question(Instant::now(), end) {
+            Some(again) => tokio::time::sleep_until(again).await,
+            None => return said,
         }
-        tokio::time::sleep_until(again).await;
     }
+}
+
+/// When to ask again. The last question comes as late as it can and still be told to hang.
+fn next_question(now: Instant, end: Instant) -> Option<Instant> {
+    let last = end.checked_sub(calls::HANGS + LATE)?;
+    (now < last).then(|| last.min(now + ASKED_EVERY))
 }
 
 /// What the runtime says of itself.
@@ -189,4 +195,25 @@ async fn lists(client: &RuntimeClient, end: Instant) -> Result<Lists, Unanswered
         in_parts: sandboxes.in_parts || containers.in_parts,
         from_the_future: containers.iter().filter(|container| container.created_at.0 > soon).count(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_question_has_time_enough_to_hang_and_comes_no_sooner_than_it_must() {
+        let shortest = calls::HANGS + ASKED_EVERY;
+        for (steps, answered_in) in (0..200).flat_map(|steps| [(steps, 0), (steps, 7), (steps, 300)]) {
+            let begun = Instant::now();
+            let end = begun + shortest + Duration::from_millis(50) * steps;
+            let (mut asked, answered_in) = (begun, Duration::from_millis(answered_in));
+            while let Some(next) = next_question(asked + answered_in, end) {
+                asked = next;
+            }
+            let left = end - asked;
+            let most = calls::HANGS + LATE + answered_in;
+            assert!((calls::HANGS..=most).contains(&left), "{left:?} of {:?}", end - begun);
+        }
+    }
 }

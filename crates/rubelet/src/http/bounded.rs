@@ -49,9 +49,12 @@ pub(super) struct Connection<I> {
 }
 
 impl<I> Connection<I> {
-    fn heard<T>(&mut self, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// What came of a read or a write. Whoever does not read his answers is as silent as one who asks nothing.
+    fn heard<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if done.is_ready() {
             self.silence.as_mut().reset(Instant::now() + SILENCE);
+        } else if self.silence.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         done
     }
@@ -64,10 +67,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Connection<I> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let done = Pin::new(&mut self.io).poll_read(context, buffer);
-        if done.is_pending() && self.silence.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        self.heard(done)
+        self.heard(context, done)
     }
 }
 
@@ -78,7 +78,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Connection<I> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.io).poll_write(context, bytes);
-        self.heard(done)
+        self.heard(context, done)
     }
 
     fn poll_write_vectored(
@@ -87,7 +87,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Connection<I> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.io).poll_write_vectored(context, parts);
-        self.heard(done)
+        self.heard(context, done)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -140,5 +140,18 @@ mod tests {
         assert_eq!(connection.read_u8().await.expect("read"), b'x');
         let error = connection.read_u8().await.expect_err("silence");
         assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, SILENCE / 2 + SILENCE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_does_not_read_his_answers_loses_his_place_too() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let mut bounded = Bounded::new(UnixListener::bind(&path).expect("bound"), 1);
+        let _client = UnixStream::connect(&path).await.expect("connected");
+        let (mut connection, _) = bounded.accept().await;
+        let begun = Instant::now();
+        let answers = vec![0; 64 << 20];
+        let error = connection.write_all(&answers).await.expect_err("nobody reads");
+        assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, SILENCE));
     }
 }

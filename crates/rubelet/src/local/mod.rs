@@ -2,6 +2,7 @@
 
 mod agent;
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use rubelet_agent::board::kept_containers;
@@ -45,6 +46,8 @@ pub(crate) struct LoneRuntime {
     pub(crate) client: RuntimeClient,
     /// What the names of pods ended in, if an agent ever ran.
     node_name: Option<String>,
+    /// Whether the folder is ours until this process ends, so that no agent uses it meanwhile.
+    has_folder: bool,
     _embedded: Option<Embedded>,
 }
 
@@ -70,8 +73,8 @@ pub(crate) enum Unreachable {
     Embedded(#[from] EmbeddedError),
     #[error("{}", .0.explanation())]
     Runtime(rubelet_cri::Error),
-    #[error("the runtime: {0}")]
-    Call(CallError),
+    #[error("{}", not_ended(.0))]
+    NotEnded(Vec<(String, CallError)>),
     #[error("{0}")]
     Agent(#[from] AgentError),
     #[error("{0}")]
@@ -90,7 +93,7 @@ impl Unreachable {
     /// How a command ends for it.
     pub(crate) fn failure(&self) -> Failure {
         match self {
-            Self::Nobody(_) | Self::Runtime(_) | Self::Call(_) | Self::Agent(_) => Failure::Runtime,
+            Self::Nobody(_) | Self::Runtime(_) | Self::NotEnded(_) | Self::Agent(_) => Failure::Runtime,
             Self::Embedded(_) | Self::Place(_) | Self::Folder(_) | Self::LastAgent(_) => Failure::System,
             Self::Endpoint(_) | Self::Environment(_) => Failure::Usage,
         }
@@ -104,7 +107,8 @@ impl LocalArgs {
         let folder = self.place.path()?;
         if let Some(endpoint) = &self.runtime_endpoint {
             // Whoever names the runtime need not be able to read the folder.
-            return lone(endpoint, LastAgent::read(&folder).ok().flatten().as_ref()).await;
+            let last = LastAgent::read(&folder).ok().flatten();
+            return lone(endpoint, last.as_ref()).await.map(Local::Runtime);
         }
         let last = LastAgent::read(&folder)?;
         let deadline = Instant::now() + PATIENCE;
@@ -115,7 +119,7 @@ impl LocalArgs {
             // What the embedded runtime makes first.
             if last.is_none() && !folder.join("sandboxes").exists() {
                 return match endpoint_of_environment().map_err(Unreachable::Environment)? {
-                    Some(endpoint) => lone(&endpoint, None).await,
+                    Some(endpoint) => lone(&endpoint, None).await.map(Local::Runtime),
                     None => Err(Unreachable::Nobody(folder)),
                 };
             }
@@ -126,17 +130,19 @@ impl LocalArgs {
                 None => tokio::time::sleep(LOOK).await,
             }
         };
-        // Until this process ends: no agent comes between, and an embedded runtime is not gone before.
-        std::mem::forget(lock);
+        keep(lock);
         if let Some(last) = &last
             && let Some(endpoint) = last.endpoint(&folder)?
         {
-            return lone(&endpoint, Some(last)).await;
+            return Ok(Local::Runtime(LoneRuntime {
+                has_folder: true,
+                ..lone(&endpoint, Some(last)).await?
+            }));
         }
         let embedded = Embedded::start(&self.place, None).await?;
         let client = greet(&embedded.endpoint).await?;
         let node_name = last.map(|last| last.node_name);
-        Ok(Local::Runtime(LoneRuntime { client, node_name, _embedded: Some(embedded) }))
+        Ok(Local::Runtime(LoneRuntime { client, node_name, has_folder: true, _embedded: Some(embedded) }))
     }
 
     /// The agent, if one runs.
@@ -147,6 +153,13 @@ impl LocalArgs {
     /// What the last agent of the folder was told.
     pub(crate) fn last_agent(&self) -> Result<Option<LastAgent>, Unreachable> {
         Ok(LastAgent::read(&self.place.path()?)?)
+    }
+
+    /// Whether what pods have left in the folder may be removed: it is ours, or becomes so because nobody has it. An agent
+    /// that was passed over because the runtime was named has it, and cleans up after its pods.
+    pub(crate) fn may_clean_up(&self, lone: &LoneRuntime) -> bool {
+        let taken = || self.place.try_take().ok().flatten().map(keep);
+        lone.has_folder || taken().is_some()
     }
 
     /// Removes what a pod of ours leaves behind that was ended without an agent.
@@ -180,9 +193,21 @@ impl LocalArgs {
     }
 }
 
-async fn lone(endpoint: &Endpoint, last: Option<&LastAgent>) -> Result<Local, Unreachable> {
+async fn lone(endpoint: &Endpoint, last: Option<&LastAgent>) -> Result<LoneRuntime, Unreachable> {
     let node_name = last.map(|last| last.node_name.clone());
-    Ok(Local::Runtime(LoneRuntime { client: greet(endpoint).await?, node_name, _embedded: None }))
+    Ok(LoneRuntime { client: greet(endpoint).await?, node_name, has_folder: false, _embedded: None })
+}
+
+/// Which pods could not be ended, and why.
+fn not_ended(pods: &[(String, CallError)]) -> String {
+    let lines: Vec<String> =
+        pods.iter().map(|(pod, error)| format!("{pod} could not be ended: the runtime: {error}")).collect();
+    lines.join("\n")
+}
+
+/// Until this process ends: no agent comes between, and an embedded runtime is not gone before.
+fn keep(lock: File) {
+    std::mem::forget(lock);
 }
 
 async fn greet(endpoint: &Endpoint) -> Result<RuntimeClient, Unreachable> {

@@ -13,6 +13,7 @@ pub(crate) mod standstill;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,7 +115,7 @@ impl Watch {
     /// # Errors
     ///
     /// If what is to be printed cannot be, for another reason.
-    pub(crate) async fn run(self) -> io::Result<()> {
+    pub(crate) async fn run(self, told_to_end: Pin<&mut impl Future<Output = ()>>) -> io::Result<()> {
         let Found { client, runtime, was_searched } = self.found;
         let mut config = Config::default();
         config.follow_events = self.events.are_followed_on(&runtime);
@@ -141,7 +142,7 @@ impl Watch {
             Following::new(&handle, events, stood_still).run(&screen).await
         };
         tokio::select! {
-            () = told_to_end() => {}
+            () = told_to_end => {}
             never = standstill::whenever_asked(&mut pleg, &client, &continued) => match never {},
             ended = following => {
                 let Err(Stopped) = ended;
@@ -163,7 +164,7 @@ pub(crate) fn event_line(event: &PodEvent, format: Format) -> String {
     }
 }
 
-/// Ctrl-C, or a polite kill.
+/// Ctrl-C, or a polite kill. One for the whole of a command: what comes between two of them is lost.
 pub(crate) async fn told_to_end() {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))

@@ -14,6 +14,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+/// A process that stops itself has stopped by then.
+const SOON_STOPPED: Duration = Duration::from_secs(1);
+
 /// Stops the process whenever somebody asks for it at the terminal, with nothing open; when it is continued, tells for
 /// how long it stood still, and has the PLEG go on.
 pub(crate) async fn whenever_asked(
@@ -56,7 +59,8 @@ fn at_the_terminal() -> io::Result<Signal> {
 async fn until_continued() -> io::Result<()> {
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-    // This thread may run for a moment longer, and must not connect again before the process has stopped.
-    continued.recv().await;
+    // This thread may run for a moment longer, and must not connect again before the process has stopped. The first
+    // process of a container does not stop for itself, and is not continued.
+    let _ = tokio::time::timeout(SOON_STOPPED, continued.recv()).await;
     Ok(())
 }

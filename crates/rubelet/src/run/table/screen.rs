@@ -48,6 +48,8 @@ enum Stage {
     /// What waits is printed, and then nothing more.
     Ending,
     Ended,
+    /// The thread is stuck, and nobody reads.
+    GivenUp,
 }
 
 impl Screen {
@@ -58,8 +60,11 @@ impl Screen {
             return None;
         }
         let has_colour = anstream::AutoStream::choice(&io::stdout()) != ColorChoice::Never;
-        let shared = Shared { has_colour, state: Mutex::default(), changed: Condvar::new() };
-        Some(Self(Arc::new(shared)))
+        Some(Self::new(has_colour))
+    }
+
+    fn new(has_colour: bool) -> Self {
+        Self(Arc::new(Shared { has_colour, state: Mutex::default(), changed: Condvar::new() }))
     }
 
     pub(super) fn has_colour(&self) -> bool {
@@ -75,23 +80,35 @@ impl Screen {
 
     /// From now on there is a table. Panics are printed above it, too.
     pub(super) fn begin(&self) {
-        self.0.state.lock().stage = Stage::Shown;
-        let screen = self.clone();
-        std::thread::spawn(move || screen.print_all());
+        self.begin_with(|text| {
+            // A terminal that is gone is no reason for the agent to end.
+            let mut out = io::stdout().lock();
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        });
         let screen = self.clone();
         std::panic::set_hook(Box::new(move |panic| screen.print(&last_words(panic))));
+    }
+
+    fn begin_with(&self, print: impl Fn(&str) + Send + 'static) {
+        self.0.state.lock().stage = Stage::Shown;
+        let screen = self.clone();
+        std::thread::spawn(move || screen.print_all(print));
     }
 
     /// Prints lines above the table.
     pub(crate) fn print(&self, text: &str) {
         let mut state = self.0.state.lock();
-        if matches!(state.stage, Stage::Before | Stage::Ended) {
-            drop(state);
-            remark(text.trim_end());
-            return;
+        match state.stage {
+            Stage::Before | Stage::Ended => {
+                drop(state);
+                remark(text.trim_end());
+            }
+            Stage::Shown | Stage::Ending => {
+                state.lines.add(text);
+                self.0.changed.notify_one();
+            }
+            Stage::GivenUp => {}
         }
-        state.lines.add(text);
-        self.0.changed.notify_one();
     }
 
     /// Draws another table in place of the last one.
@@ -117,10 +134,12 @@ impl Screen {
         // A terminal that takes nothing does not keep us from ending.
         let is_ending = |state: &mut State| state.stage == Stage::Ending;
         self.0.changed.wait_while_for(&mut state, is_ending, PATIENCE);
-        state.stage = Stage::Ended;
+        if state.stage == Stage::Ending {
+            state.stage = Stage::GivenUp;
+        }
     }
 
-    fn print_all(&self) {
+    fn print_all(&self, print: impl Fn(&str)) {
         let mut drawn = Frame::default();
         loop {
             let mut state = self.0.state.lock();
@@ -138,27 +157,41 @@ impl Screen {
 
             let columns = usize::from(self.size().columns);
             let mut text = drawn.erasure(columns);
-            for line in lines {
-                let line =
-                    if self.has_colour() { line } else { anstream::adapter::strip_str(&line).to_string() };
-                text.push_str(&line);
-                text.push_str("\r\n");
-            }
+            text.push_str(&self.text_of(lines));
             drawn = next.unwrap_or(drawn);
             text.push_str(&drawn.text());
             if is_ending {
                 text.push_str("\r\n");
             }
-            // A terminal that is gone is no reason for the agent to end.
-            let mut out = io::stdout().lock();
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            drop(out);
+            print(&text);
             if is_ending {
-                self.0.state.lock().stage = Stage::Ended;
+                return self.print_the_last(print);
+            }
+        }
+    }
+
+    /// Prints what came while the table was left, below it.
+    fn print_the_last(&self, print: impl Fn(&str)) {
+        loop {
+            let mut state = self.0.state.lock();
+            if state.lines.is_empty() {
+                if state.stage == Stage::Ending {
+                    state.stage = Stage::Ended;
+                }
                 self.0.changed.notify_all();
                 return;
             }
+            let lines = state.lines.take();
+            drop(state);
+            print(&self.text_of(lines));
         }
+    }
+
+    fn text_of(&self, lines: impl Iterator<Item = String>) -> String {
+        let stripped = |line: String| {
+            if self.has_colour() { line } else { anstream::adapter::strip_str(&line).to_string() }
+        };
+        lines.map(|line| stripped(line) + "\r\n").collect()
     }
 }
 
@@ -171,5 +204,47 @@ impl io::Write for Screen {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn an_end_does_not_wait_for_a_terminal_that_takes_nothing() {
+        let screen = Screen::new(false);
+        let (_takes, terminal) = mpsc::channel::<()>();
+        screen.begin_with(move |_| {
+            let _ = terminal.recv();
+        });
+        screen.print("nobody sees this");
+        screen.end();
+        assert_eq!(screen.0.state.lock().stage, Stage::GivenUp);
+        screen.print("nor this");
+        assert!(screen.0.state.lock().lines.is_empty());
+    }
+
+    #[test]
+    fn what_comes_while_the_table_is_left_is_printed_below_it() {
+        let screen = Screen::new(false);
+        let (printing, is_printing) = mpsc::channel();
+        let (takes, terminal) = mpsc::channel::<()>();
+        screen.begin_with(move |text| {
+            printing.send(text.to_owned()).expect("the test waits");
+            let _ = terminal.recv();
+        });
+        let ending = std::thread::spawn({
+            let screen = screen.clone();
+            move || screen.end()
+        });
+        assert!(is_printing.recv().expect("it prints").ends_with("\r\n"), "the table is left");
+        screen.print("goodbye");
+        drop(takes);
+        assert_eq!(is_printing.recv().expect("it prints"), "goodbye\r\n");
+        ending.join().expect("it ends");
+        assert_eq!(screen.0.state.lock().stage, Stage::Ended);
     }
 }
