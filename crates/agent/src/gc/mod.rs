@@ -5,6 +5,7 @@ mod disk;
 mod image_plan;
 mod images;
 mod log_files;
+mod log_links;
 mod log_plan;
 mod logs;
 #[cfg(test)]
@@ -12,5 +13,6 @@ mod testkit;
 
 pub use image_plan::ImagePolicy;
 pub use images::ImageCollector;
+pub use log_links::LogLinks;
 pub use log_plan::LogPolicy;
 pub use logs::LogRotation;

@@ -1,6 +1,7 @@
 //! Builds everything that `rubelet run` consists of, and connects it. Nothing else does.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use pleg::Pleg;
@@ -8,7 +9,7 @@ use pleg::cri::CriObserver;
 use pleg::record::{RecordError, Recorder};
 use prometheus_client::registry::Registry;
 use rubelet_agent::admission::RuntimeFeatures;
-use rubelet_agent::gc::{ImageCollector, LogRotation};
+use rubelet_agent::gc::{ImageCollector, LogLinks, LogRotation};
 use rubelet_agent::manifest::check_node_name;
 use rubelet_agent::pod::{Growth, NodeDns};
 use rubelet_agent::runtime::{CallBook, CriRuntime};
@@ -26,6 +27,10 @@ use crate::http::{About, Server, ServerError, State, Witnesses};
 use crate::last_agent::{Groups, LastAgent, LastAgentError};
 use crate::place::PlaceError;
 use crate::watch::{standstill, told_to_end};
+
+/// Where everybody looks for the logs of pods, and of containers.
+const USUAL_POD_LOGS: &str = "/var/log/pods";
+const USUAL_LOG_LINKS: &str = "/var/log/containers";
 
 /// Why there is nothing to run, or nothing to run it with.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +138,12 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let collecting = acting();
     let (cache, clock) = (pleg.handle().cache(), pleg.handle().clock().clone());
     let (images, logs) = (plan.upkeep.images, plan.upkeep.logs);
+    if plan.pod_logs == Path::new(USUAL_POD_LOGS) && !plan.once {
+        // Only of the folder that everybody knows: who keeps logs elsewhere does not want them there. And who runs pods once has
+        // read them.
+        let links = LogLinks::new(pleg.handle(), data.clone(), plan.pod_logs.clone(), USUAL_LOG_LINKS.into());
+        crew.spawn("the links to logs", links.run());
+    }
     let rotation = LogRotation::new(collecting.clone(), cache.clone(), data, plan.pod_logs.clone(), logs);
     crew.spawn("the rotation of logs", rotation.run());
     crew.spawn("the removal of unused images", ImageCollector::new(collecting, cache, clock, images).run());
