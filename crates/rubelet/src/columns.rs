@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
+use crate::clean::clean;
+
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
 
 /// Rows below a header, each column as wide as its widest cell.
 pub(crate) fn columns<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let header = header.map(str::to_owned);
-    let all = || std::iter::once(&header).chain(rows);
+    let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| clean(cell))).collect();
+    let all = || std::iter::once(&header).chain(&rows);
     let widths: [usize; N] =
         std::array::from_fn(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0));
     let mut text = String::new();
@@ -31,5 +34,12 @@ mod tests {
         let rows = [["web".to_owned(), "Running".to_owned()], ["a-long-name".to_owned(), "x".to_owned()]];
         let text = anstream::adapter::strip_str(&columns(["NAME", "STATUS"], &rows)).to_string();
         assert_eq!(text, "NAME          STATUS\nweb           Running\na-long-name   x\n");
+    }
+
+    #[test]
+    fn a_cell_is_one_line_and_cannot_upset_the_terminal() {
+        let rows = [["web".to_owned(), "a\u{1b}[2J\nb".to_owned()]];
+        let text = columns(["NAME", "STATUS"], &rows);
+        assert_eq!(text.lines().nth(1), Some("web    a\u{fffd}[2J b"));
     }
 }

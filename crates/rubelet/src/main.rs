@@ -1,6 +1,7 @@
 //! The `rubelet` binary: the command line, and nothing that a library could do.
 
 mod backlog;
+mod clean;
 mod cli;
 mod columns;
 mod count;

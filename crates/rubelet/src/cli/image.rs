@@ -12,6 +12,7 @@ use rubelet_runtime::image::{
     PullError, PullOptions, PullReason, StoreError,
 };
 
+use crate::clean::clean;
 use crate::count::count;
 use crate::exit::Failure;
 use crate::home::{DataDir, Home};
@@ -258,7 +259,7 @@ fn credentials(name: &ImageName, authfile: Option<&Path>) -> Result<Auth, Error>
 fn describe(image: &Image) -> String {
     let names =
         if image.repo_tags.is_empty() { image.display_name().to_owned() } else { image.repo_tags.join(", ") };
-    format!("{names} ({}, {})", image.short_id(), table::size(image.size))
+    format!("{} ({}, {})", clean(&names), image.short_id(), table::size(image.size))
 }
 
 /// Prints to standard output. That nobody reads it is no failure.

@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::clean::clean_lines;
 use crate::exit::Failure;
 use crate::log::remark;
 
@@ -114,7 +115,7 @@ fn fail(failure: Failure, error: &dyn Display) -> ExitCode {
 }
 
 fn complaint(error: &dyn Display) -> String {
-    format!("{ERROR}error:{ERROR:#} {error}")
+    format!("{ERROR}error:{ERROR:#} {}", clean_lines(&error.to_string()))
 }
 
 const ERROR: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::output::{self, Structured};
+use crate::clean::clean;
 use crate::columns::columns;
 use crate::local::{LocalArgs, Unreachable};
 use crate::log::remark;
@@ -97,7 +98,9 @@ fn text(args: &Args, pods: &Pods) -> String {
         };
     }
     match args.output {
-        Format::Name => rows.iter().map(|row| format!("{}/{}\n", row.namespace, row.name)).collect(),
+        Format::Name => {
+            rows.iter().map(|row| clean(&format!("{}/{}", row.namespace, row.name)) + "\n").collect()
+        }
         _ if rows.is_empty() => String::new(),
         Format::Wide => {
             let header = ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"];

@@ -10,6 +10,7 @@ use pleg::record::Recorder;
 use pleg::{Config, Metrics, Pleg, Subscription};
 use tokio::sync::watch;
 
+use crate::clean::clean;
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
 use crate::log::remark;
@@ -64,6 +65,7 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
     pleg.record(Some(recorder));
     let mut events = pleg.handle().subscribe();
     // Before events are followed: somebody may not read this, and who waits for that must not hold up the runtime.
+    let about = clean(&about);
     remark(format_args!("recording {about} into {}{}", args.output.display(), until(args.time)));
     pleg.start();
     let time_is_over = async {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use pleg::record::{Damage, Played, Recording, Replay};
 use pleg::{Now, Stamp};
 
+use crate::clean::clean_lines;
 use crate::exit::Failure;
 use crate::log::remark;
 use crate::watch::{Filter, Format, event_line};
@@ -136,7 +137,7 @@ fn replay(args: &Args) -> Result<(), Trouble> {
         match health {
             Some(health) => {
                 let text = match args.output {
-                    Format::Text => health.to_string(),
+                    Format::Text => clean_lines(&health.to_string()),
                     Format::Json => {
                         serde_json::to_string(&health).expect("health has no keys that are not text")
                     }

@@ -10,6 +10,7 @@ use rubelet_agent::runtime::{CallError, CriRuntime};
 use rubelet_cri::{ListFilter, RuntimeClient};
 use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState};
 
+use crate::clean::{clean, clean_lines};
 use crate::http::StopRequest;
 use crate::local::{AgentClient, Local, LocalArgs, LoneRuntime, Unreachable};
 use crate::log::remark;
@@ -144,7 +145,8 @@ async fn end_in_runtime(client: &RuntimeClient, asked: Option<u64>, uid: &PodUid
             match ended {
                 Ok(EndedWithoutAgent::Well) => {}
                 Ok(EndedWithoutAgent::HookFailed(why)) => {
-                    remark(format_args!("{}: the preStop hook of container {name} failed: {why}", pod.pod));
+                    let said = format!("{}: the preStop hook of container {name} failed: {why}", pod.pod);
+                    remark(clean_lines(&said));
                 }
                 Err(error) => result = result.and(Err(error)),
             }
@@ -175,7 +177,7 @@ async fn addresses(client: &RuntimeClient, pod: &RuntimePod) -> Vec<IpAddr> {
 }
 
 fn has_ended(row: &Row) {
-    super::show(&format!("{}/{} has ended\n", row.namespace, row.name));
+    super::show(&(clean(&format!("{}/{} has ended", row.namespace, row.name)) + "\n"));
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::clean::clean;
+
 /// How far a step goes in.
 const STEP: usize = 2;
 /// Values of one level start here, at least.
@@ -37,7 +39,7 @@ impl Sheet {
     /// One line.
     pub(super) fn line(&mut self, line: &str) {
         let indent = self.indent;
-        let _ = writeln!(self.text, "{}", format!("{:indent$}{line}", "").trim_end());
+        let _ = writeln!(self.text, "{}", format!("{:indent$}{}", "", clean(line)).trim_end());
     }
 
     /// All lines of a text.
@@ -85,7 +87,8 @@ impl Sheet {
 pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let header = header.map(str::to_owned);
     let rule = header.clone().map(|name| "-".repeat(name.len()));
-    let all = || [&header, &rule].into_iter().chain(rows);
+    let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| clean(cell))).collect();
+    let all = || [&header, &rule].into_iter().chain(&rows);
     let widths: [usize; N] =
         std::array::from_fn(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0));
     let mut text = String::new();

@@ -122,3 +122,21 @@ fn a_pod_of_which_little_is_known() {
     .unwrap();
     insta::assert_snapshot!(told(&info, &now()));
 }
+
+#[test]
+fn what_a_container_says_cannot_upset_the_terminal() {
+    let rude = "\u{1b}[2J\u{9b}1m\u{7}gone\rhere\n\tand below\n";
+    let mut info = info();
+    info.pod.metadata.labels = Some([("app".to_owned(), rude.to_owned())].into());
+    info.events[0].message = Some(rude.to_owned());
+    let status = info.pod.status.as_mut().unwrap();
+    status.message = Some(rude.to_owned());
+    status.conditions.as_mut().unwrap()[0].message = Some(rude.to_owned());
+    let containers = status.container_statuses.as_mut().unwrap();
+    containers[0].image_id = rude.to_owned();
+    let ended = containers[0].last_state.as_mut().unwrap().terminated.as_mut().unwrap();
+    ended.message = Some(rude.to_owned());
+    let text = told(&info, &now());
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    assert!(text.contains("gone here\n"), "lines stay lines: {text}");
+}

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use super::{Facts, Finding, Severity, Verdict};
+use crate::clean::{clean, clean_lines};
 use crate::count::count;
 use crate::http::AgentReport;
 
@@ -21,7 +22,7 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
                 agent.place
             );
         }
-        let _ = writeln!(text, "{} at {}", facts.runtime, facts.endpoint);
+        let _ = writeln!(text, "{} at {}", clean(&facts.runtime), facts.endpoint);
         let _ = text.write_str(&counts(facts));
     }
     for finding in findings {
@@ -34,8 +35,8 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        let _ = writeln!(text, "{style}{word}:{style:#} {}", finding.what);
-        let _ = writeln!(text, "  seen: {}", finding.evidence.replace('\n', "\n        "));
+        let _ = writeln!(text, "{style}{word}:{style:#} {}", clean(&finding.what));
+        let _ = writeln!(text, "  seen: {}", clean_lines(&finding.evidence).replace('\n', "\n        "));
         let _ = writeln!(text, "  do:   {}", finding.advice);
     }
     if findings.iter().all(|finding| finding.severity == Severity::Note) {

@@ -67,6 +67,18 @@ fn words(change: impl FnOnce(&mut Facts)) -> String {
     anstream::adapter::strip_str(&text(&facts, &diagnose(&facts))).to_string()
 }
 
+#[test]
+fn what_a_runtime_says_cannot_upset_the_terminal() {
+    let rude = "a\u{1b}[2J\u{9b}\nb";
+    let text = words(|facts| {
+        facts.runtime = rude.to_owned();
+        let [name, reason, message] = ["NetworkReady", rude, rude].map(str::to_owned);
+        facts.conditions = Ok(vec![Condition { name, is_met: false, reason, message }]);
+    });
+    assert_eq!(text.matches("a\u{fffd}[2J\u{fffd}").count(), 3, "{text:?}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+}
+
 fn health(change: impl FnOnce(&mut Health)) -> String {
     words(|facts| change(&mut facts.report.as_mut().expect("there is one").health))
 }

@@ -12,6 +12,7 @@ use rubelet_agent::sync_loop::{Agent, AgentHandle, Outlook, PodSelector, Readine
 use super::Plan;
 use super::report::{ProblemTeller, TroubleTeller};
 use super::wire::{Ended, RunError};
+use crate::clean::clean_lines;
 use crate::logs::Follower;
 
 /// Runs all pods to their end, or until it should end before that.
@@ -44,7 +45,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
                 Course::Empty => return Err(RunError::NoPods),
                 Course::Over(barred) => {
                     logs.finish().await;
-                    barred.iter().for_each(|barred| plan.remarks.print(&barred.to_string()));
+                    barred.iter().for_each(|barred| plan.remarks.print(&clean_lines(&barred.to_string())));
                     let is_well = all.iter().all(|view| has_succeeded(view)) && !has_broken_manifests(handle);
                     take_down(handle).await;
                     return Ok(if is_well { Ended::AllSucceeded } else { Ended::SomeFailed });

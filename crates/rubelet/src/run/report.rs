@@ -1,6 +1,6 @@
 //! What people see of a run: a table on a terminal, else one line for each change of a pod.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use rubelet_agent::sync_loop::{Agent, AgentHandle};
 use super::table;
 use super::wire::Ended;
 use super::{Plan, Remarks};
+use crate::clean::clean;
 use crate::printer::{Printer, Stopped};
 use crate::summary::{Mood, Summary, short_time};
 
@@ -26,7 +27,7 @@ const FAINT: Style = Style::new().dimmed();
 pub(super) fn introduce(plan: &Plan, urls: Vec<String>, runtime: &str, address: Option<SocketAddr>) {
     let paths = plan.paths.iter().map(|path| path.display().to_string());
     let all: Vec<String> = paths.chain(urls).collect();
-    plan.remarks.print(&format!("running the pods of {} with {runtime}", all.join(", ")));
+    plan.remarks.print(&clean(&format!("running the pods of {} with {runtime}", all.join(", "))));
     if let Some(address) = address {
         plan.remarks.print(&format!(
             "{FAINT}http://{address}/pods shows them, rubelet ps too; Ctrl-C ends the agent, not the pods{FAINT:#}"
@@ -175,7 +176,7 @@ impl ProblemTeller {
     pub(super) fn news(&mut self, all: &BTreeMap<SourceId, Vec<Problem>>) -> Vec<String> {
         let mut lines = Vec::new();
         for (source, problems) in all {
-            let told = self.0.get(source).map(Vec::as_slice).unwrap_or_default();
+            let told: BTreeSet<&Problem> = self.0.get(source).into_iter().flatten().collect();
             let new = problems.iter().filter(|problem| !told.contains(problem));
             lines.extend(new.map(|problem| format!("{BAD}{problem}{BAD:#}")));
             if problems.is_empty() && !told.is_empty() {
@@ -230,12 +231,28 @@ fn pod_line(summary: &Summary, widths: Widths) -> String {
 fn line(pod: &str, style: Style, status: &str, details: &str, widths: Widths) -> String {
     let Widths { pod: of_pod, status: of_status } = widths;
     let time = short_time(pleg::clock::wall_clock());
+    let [pod, status, details] = [pod, status, details].map(clean);
     format!("{FAINT}{time}{FAINT:#}  {pod:<of_pod$}  {style}{status:<of_status$}{style:#}  {details}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_say_cannot_upset_the_terminal() {
+        let rude = "a\u{1b}[2J\nb";
+        let summary = Summary {
+            name: rude.to_owned(),
+            status: rude.to_owned(),
+            ready: 0,
+            containers: 1,
+            restarts: 0,
+            detail: Some(rude.to_owned()),
+        };
+        let line = pod_line(&summary, Widths::default());
+        assert_eq!(line.matches("a\u{fffd}[2J b").count(), 3, "{line:?}");
+    }
 
     #[test]
     fn after_a_long_word_all_lines_are_as_wide_as_it() {

@@ -22,8 +22,9 @@ pub(super) fn pool(ids_per_pod: Option<u32>, most_pods: usize) -> Result<IdPool,
 }
 
 fn has_user(passwd: &Path) -> bool {
-    let text = std::fs::read_to_string(passwd).unwrap_or_default();
-    text.lines().any(|line| line.split(':').next() == Some(USER))
+    // Names of people may be in any encoding.
+    let text = std::fs::read(passwd).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().any(|line| line.split(':').next() == Some(USER))
 }
 
 /// What `getsubids` says of users and of groups; nothing if there is no such program.
@@ -53,5 +54,7 @@ mod tests {
             std::fs::write(&passwd, format!("root:x:0:0::/root:/bin/sh\n{line}\n")).unwrap();
             assert_eq!(has_user(&passwd), is_there, "{line}");
         }
+        std::fs::write(&passwd, b"ann:x:1:1:M\xfcller:/:/bin/sh\nkubelet:x:2:2::/:/bin/sh\n").unwrap();
+        assert!(has_user(&passwd), "names of others are in any encoding");
     }
 }

@@ -9,6 +9,7 @@ use pleg::{EventKind, GoDuration, PodEvent, Subject, Trigger};
 use rubelet_model::{ContainerState, ContainerStatus, PodStatus, SandboxState, UnixNanos};
 
 use super::{Item, Note};
+use crate::clean::clean;
 
 const GREEN: Style = AnsiColor::Green.on_default();
 const RED: Style = AnsiColor::Red.on_default();
@@ -161,11 +162,6 @@ fn push(line: &mut String, style: Style, text: &str) {
 /// As much of an id as people read.
 fn short(id: &str) -> String {
     clean(id).chars().take(12).collect()
-}
-
-/// A text of the runtime's without what could upset a terminal.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

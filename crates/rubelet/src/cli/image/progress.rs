@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rubelet_runtime::image::{Digest, Event, Progress};
 
 use super::table::size;
+use crate::clean::clean;
 use crate::count::count;
 
 const BAR: usize = 20;
@@ -119,7 +120,9 @@ impl State {
             Event::Downloading { layer, done, total } if done == total => {
                 Some(format!("{}: downloaded {}", short(layer), size(*total)))
             }
-            Event::Retrying { layer, reason } => Some(format!("{}: trying again: {reason}", short(layer))),
+            Event::Retrying { layer, reason } => {
+                Some(format!("{}: trying again: {}", short(layer), clean(reason)))
+            }
             Event::Unpacked(layer) => Some(format!("{}: unpacked", short(layer))),
             _ => None,
         }

@@ -98,6 +98,17 @@ fn of_more_pods_than_fit_those_in_trouble_are_seen() {
     assert_snapshot!(text(&view, 80, 20));
 }
 
+#[test]
+fn what_a_container_says_cannot_upset_the_terminal() {
+    let rude = "a\u{1b}[2J\u{9b}\nb";
+    let mut view = view();
+    view.pods.push(pod(rude, rude, 0, 0, Some(rude)));
+    view.problems.push(rude.to_owned());
+    view.events.push(event("12:03:05", rude, true, rude, rude, 1));
+    let text = text(&view, 200, 24);
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+}
+
 /// Whatever the size, it is drawn, and it fits.
 #[test]
 fn at_every_size() {

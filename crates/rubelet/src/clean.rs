@@ -1,0 +1,38 @@
+//! Texts of others (containers, runtimes, registries, manifests), for a terminal: what they say must not move the cursor,
+//! change colours or give itself out for a line of ours. Styles are added afterwards.
+
+/// A text in one line. What stands between words becomes a space; other control characters are shown as what they are not.
+pub(crate) fn clean(text: &str) -> String {
+    let harmless = |c: char| match c {
+        c if !c.is_control() => c,
+        c if c.is_whitespace() => ' ',
+        _ => char::REPLACEMENT_CHARACTER,
+    };
+    text.chars().map(harmless).collect()
+}
+
+/// A text with its line breaks.
+pub(crate) fn clean_lines(text: &str) -> String {
+    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_that_a_terminal_acts_upon() {
+        let table = [
+            ("", ""),
+            ("größe 日本", "größe 日本"),
+            ("\u{1b}[2Jx\u{9b}1m\u{7}\u{8}\u{0}\u{7f}", "�[2Jx�1m����"),
+            ("a\tb\r\u{b}c", "a b  c"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(clean(text), expected, "{text:?}");
+            assert_eq!(clean_lines(text), expected, "{text:?}");
+        }
+        assert_eq!(clean("one\ntwo\n"), "one two ");
+        assert_eq!(clean_lines("one\n\u{1b}two\n"), "one\n�two\n");
+    }
+}
