@@ -46,6 +46,7 @@ pub(super) fn ignored(pod: &Node<'_>) -> Vec<(u32, Issue)> {
                 note_resources(container, &format!("spec.{list}[{index}]"), &mut found);
             }
         }
+        note_host_ports(spec, &mut found);
     }
     found
 }
@@ -96,6 +97,23 @@ fn note_resources(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)
     }
 }
 
+/// Only ports of containers are mapped off the host's network, as under a kubelet; those of sidecars are not.
+fn note_host_ports(spec: &Node<'_>, found: &mut Vec<(u32, Issue)>) {
+    if spec.get("hostNetwork").is_some_and(|given| given.value == Value::Bool(true)) {
+        return;
+    }
+    for (index, container) in items(spec.get("initContainers")).iter().enumerate() {
+        for (number, port) in items(container.get("ports")).iter().enumerate() {
+            let given = port.get("hostPort");
+            if let Some(port) = given.filter(|port| !matches!(port.value, Value::Null | Value::Signed(0))) {
+                let path = format!("spec.initContainers[{index}].ports[{number}].hostPort");
+                let what = "the host's port is taken, but leads nowhere: only those of `containers` are mapped; give it to one of them, which share the pod's network";
+                found.push((port.line, Issue::FieldInVain { path, what }));
+            }
+        }
+    }
+}
+
 fn note_size_limit(volume: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
     let Some(folder) = volume.get("emptyDir") else { return };
     let on_disk = folder.get("medium").and_then(Node::text).is_none_or(str::is_empty);
@@ -121,5 +139,7 @@ fn asks_for_something(name: &str, value: &Value<'_>) -> bool {
 
 #[cfg(test)]
 mod shapes;
+#[cfg(test)]
+mod spoilt;
 #[cfg(test)]
 mod tests;

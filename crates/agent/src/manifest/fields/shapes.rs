@@ -15,6 +15,7 @@ pub(super) enum Shape {
     List(Box<Shape>),
     Map(Box<Shape>),
     Text,
+    Quantity,
     Number,
     Bool,
     Any,
@@ -26,7 +27,7 @@ impl Shape {
         match self {
             Self::Struct(name) => Some(name),
             Self::List(item) | Self::Map(item) => item.part(),
-            Self::Text | Self::Number | Self::Bool | Self::Any => None,
+            Self::Text | Self::Quantity | Self::Number | Self::Bool | Self::Any => None,
         }
     }
 
@@ -37,6 +38,7 @@ impl Shape {
             Self::List(item) => json!([item.example()]),
             Self::Map(item) => json!({ "k": item.example() }),
             Self::Text => json!("x"),
+            Self::Quantity => json!("1"),
             Self::Number | Self::Any => json!(1),
             Self::Bool => json!(true),
         }
@@ -101,10 +103,14 @@ impl<'de> Deserializer<'de> for Asked<'_> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
+        let made = visitor.visit_newtype_struct(self)?;
+        if name == "Quantity" {
+            self.is(Shape::Quantity);
+        }
+        Ok(made)
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

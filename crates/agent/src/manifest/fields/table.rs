@@ -326,7 +326,12 @@ static PORT: Type = Type {
     fields: &[
         ("containerPort", OK),
         ("hostIP", OK),
-        ("hostPort", Works("off the host's network by the runtime's CNI plugins")),
+        (
+            "hostPort",
+            Works(
+                "off the host's network by the runtime's CNI plugins, and not for init containers and sidecars",
+            ),
+        ),
         ("name", OK),
         ("protocol", OK),
     ],

@@ -77,7 +77,11 @@ fn link(of: &Type) -> String {
 }
 
 /// A pod in which a field of the API is set, and the path of that field. The field is found by going through what works.
-fn with_field(types: &Types, path: &[(&'static Type, &'static str)], value: Json) -> (Json, String) {
+pub(super) fn with_field(
+    types: &Types,
+    path: &[(&'static Type, &'static str)],
+    value: Json,
+) -> (Json, String) {
     let mut shown = "spec".to_owned();
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "x" },
@@ -104,12 +108,17 @@ fn with_field(types: &Types, path: &[(&'static Type, &'static str)], value: Json
     (pod, shown)
 }
 
-fn problems(pod: &Json) -> Vec<Problem> {
+pub(super) fn problems(pod: &Json) -> Vec<Problem> {
     let origin = Origin { source: SourceKind::File, place: "x.json".to_owned(), node_name: "n".to_owned() };
     match load(pod.to_string().as_bytes(), &origin) {
         Ok(manifest) => manifest.warnings,
         Err(problems) => problems,
     }
+}
+
+/// Whether a path is that of a field, or of something in it.
+pub(super) fn is_inside(path: &str, of: &str) -> bool {
+    path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.']))
 }
 
 /// What asks for something, where an example of the type does not.
@@ -137,14 +146,11 @@ fn what_is_said_to_be_refused_is_refused_and_what_is_ignored_is_named() {
                 let (_, shape) = types[of.name].iter().find(|(name, _)| name == field).expect("it is listed");
                 let (pod, shown) = with_field(types, path, asking(shape.example()));
                 let found = problems(&pod);
-                let inside = |path: &str, of: &str| {
-                    path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.']))
-                };
                 // Of it or of something in it; a whole that is refused takes its parts with it.
                 let about = |problem: &&Problem| {
                     let text = problem.issue.to_string();
                     let path = text.split(": ").next().unwrap_or_default();
-                    inside(path, &shown) || (severity == Severity::Error && inside(&shown, path))
+                    is_inside(path, &shown) || (severity == Severity::Error && is_inside(&shown, path))
                 };
                 assert!(
                     found.iter().filter(about).any(|problem| problem.severity == severity),
@@ -173,6 +179,27 @@ fn gates_that_nobody_opens_are_remarked_on() {
                 "spec.readinessGates: nobody sets such conditions on a pod of a file, so it never becomes ready"
             );
         }
+    }
+}
+
+#[test]
+fn a_port_of_the_host_that_leads_nowhere_is_remarked_on() {
+    let port = |port: &str| format!("[{{name: c, image: x, ports: [{{containerPort: 1}}, {{{port}}}]}}]");
+    for (spec, wanted) in [
+        (
+            format!("initContainers: {}", port("hostPort: 80")),
+            &["spec.initContainers[0].ports[1].hostPort"][..],
+        ),
+        (format!("initContainers: {}", port("hostPort: 0")), &[]),
+        (format!("containers: {}", port("hostPort: 80")), &[]),
+        (format!("hostNetwork: true\n  initContainers: {}", port("hostPort: 80")), &[]),
+    ] {
+        let text = format!("spec:\n  {spec}\n");
+        let documents = tree::documents(&text).expect("YAML");
+        let found: Vec<String> =
+            ignored(&documents[0]).into_iter().map(|(_, issue)| issue.to_string()).collect();
+        assert_eq!(found.len(), wanted.len(), "{spec}: {found:?}");
+        assert!(found.iter().zip(wanted).all(|(found, path)| found.starts_with(path)), "{found:?}");
     }
 }
 

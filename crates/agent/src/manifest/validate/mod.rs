@@ -165,10 +165,14 @@ fn check_dns(spec: &PodSpec, path: &Path, report: &mut Report) {
         if option.name.as_ref().is_none_or(String::is_empty) {
             report.required(&path.field("options").index(index).field("name"), "must not be empty");
         }
+        for (field, text) in [("name", &option.name), ("value", &option.value)] {
+            let path = path.field("options").index(index).field(field);
+            report.check(&path, text.as_deref(), names::one_line);
+        }
     }
 }
 
-/// Objects that only an API server can have.
+/// Objects that only an API server can have, and what others do to a pod through one.
 fn check_cluster_references(spec: &PodSpec, path: &Path, report: &mut Report) {
     let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     for (field, given, what) in [
@@ -184,6 +188,10 @@ fn check_cluster_references(spec: &PodSpec, path: &Path, report: &mut Report) {
         if given {
             report.forbidden(&path.field(field), &format!("static pods may not reference {what}"));
         }
+    }
+    for (index, gate) in spec.readiness_gates.iter().flatten().enumerate() {
+        let path = path.field("readinessGates").index(index).field("conditionType");
+        report.check(&path, Some(&gate.condition_type), names::qualified);
     }
     if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
         report.forbidden(&path.field("schedulingGates"), "nothing here could ever open a gate");

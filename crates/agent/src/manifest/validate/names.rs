@@ -164,6 +164,11 @@ pub(super) fn no_backsteps(path: &str) -> Rule {
     no_zero(path)
 }
 
+/// What becomes a part of a line in a file.
+pub(super) fn one_line(text: &str) -> Rule {
+    if text.contains(char::is_control) { Err("must not contain control characters") } else { Ok(()) }
+}
+
 fn no_zero(path: &str) -> Rule {
     if path.contains('\0') { Err("must not contain a zero byte") } else { Ok(()) }
 }
@@ -199,6 +204,7 @@ mod tests {
         check(port_name, &["http", "a-1"], &["", "80", "a--b", "-a", "a-", "HTTP", &long(16)]);
         check(variable, &["A", "a.b-c d"], &["A=B", "ä", "a\nb"]);
         check(config_key, &["a", ".hidden", "a..b"], &["", ".", "..", "..data", "a/b", "ä", &long(254)]);
+        check(one_line, &["", "a b"], &["a\nb", "\u{1b}[2J", "\0"]);
         check(search_path, &["_tcp.example.com"], &["a b"]);
         check(
             file_path,
