@@ -120,6 +120,19 @@ impl Cgroups {
         }
     }
 
+    /// For v1: a group's folders, each by the names that its hierarchy has where all are mounted side by side.
+    pub(crate) fn named_folders(&self, group: &str) -> Vec<(String, PathBuf)> {
+        let Self::V1(hierarchies) = self else { return Vec::new() };
+        let below = group.trim_start_matches('/');
+        let mut named = Vec::new();
+        for Hierarchy { controllers, mount } in hierarchies {
+            let own = mount.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let others = controllers.iter().filter(|name| **name != own).cloned();
+            named.extend(others.chain([own.clone()]).map(|name| (name, mount.join(below))));
+        }
+        named
+    }
+
     /// Whether the group exists anywhere.
     pub(crate) fn exists(&self, group: &str) -> bool {
         self.folders(group).iter().any(|folder| folder.exists())

@@ -124,6 +124,7 @@ impl Runtime {
             stdin: config.stdin,
             tty: config.tty,
             cgroup: cgroup.clone(),
+            open_files: self.facts.open_files,
             own_pid_namespace: namespaces.pid == Namespace::New,
             rootfs: rootfs::with_mounts(plan, &spec, self.layout.root()),
             shared_mounts,
@@ -134,6 +135,7 @@ impl Runtime {
             sandbox: sandbox.id.clone(),
             created_at: clock::now(),
             image_id: image.id.to_string(),
+            image_tag: if image.is_built_in() { None } else { image.repo_tags.first().cloned() },
             image_ref: image.repo_digests.first().cloned().unwrap_or_else(|| image.id.to_string()),
             user,
             stop_signal: spec::stop_signal(config.stop_signal(), image.config.stop_signal.as_deref())?,
@@ -184,12 +186,12 @@ impl Runtime {
         let held = |own: bool, name: &str| if own { Namespace::Join(ns.join(name)) } else { Namespace::Host };
         const FIELD: &str = "linux.security_context.namespace_options.pid";
         let pid = match options.pid() {
-            v1::NamespaceMode::Node if self.facts.cgroups == Cgroups::None => {
-                let problem = "without control groups nobody could find what a container leaves among the host's processes";
+            v1::NamespaceMode::Container => Namespace::New,
+            _ if self.facts.cgroups == Cgroups::None => {
+                let problem = "without control groups nobody could find what a container leaves among the processes of others: use CONTAINER";
                 return Err(Error::unsupported(FIELD, problem));
             }
             v1::NamespaceMode::Node => Namespace::Host,
-            v1::NamespaceMode::Container => Namespace::New,
             v1::NamespaceMode::Pod => match record.pause {
                 Some(pid) => Namespace::Join(PathBuf::from(format!("/proc/{pid}/ns/pid"))),
                 None => return Err(Error::invalid(FIELD, "the sandbox has no process namespace to share")),
@@ -243,6 +245,7 @@ impl Runtime {
         };
         match supervise::next(&mut link).await {
             Some(Report::Started { pid, at }) => {
+                self.remember_process(container.id(), pid).await;
                 container.state.send_replace(ContainerState::Running { pid, started_at: at });
                 self.publish_container(ContainerEventType::ContainerStartedEvent, &container);
                 // Only now: so that nobody hears of its end before its beginning.

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::cgroup::Cgroups;
+use super::process;
 use super::rootless::ids::IdMap;
 
 /// Facts about the host.
@@ -24,6 +25,8 @@ pub(crate) struct Facts {
     /// Users and groups that exist for this process.
     pub(crate) users: IdMap,
     pub(crate) groups: IdMap,
+    /// How many files programs may have open, as whoever started us has it.
+    pub(crate) open_files: Option<u64>,
     /// Whether a process may choose its supplementary groups.
     pub(crate) can_set_groups: bool,
 }
@@ -60,6 +63,7 @@ impl Facts {
             rootless,
             users: IdMap::parse(&uid_map),
             groups: IdMap::parse(&text("/proc/self/gid_map")),
+            open_files: process::open_files(),
             can_set_groups: text("/proc/self/setgroups").trim() != "deny",
             cgroups,
         }
@@ -80,6 +84,7 @@ impl Facts {
             rootless: false,
             users: IdMap::parse("0 0 4294967295"),
             groups: IdMap::parse("0 0 4294967295"),
+            open_files: None,
             can_set_groups: true,
         }
     }

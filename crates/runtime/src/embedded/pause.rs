@@ -44,6 +44,7 @@ impl Runtime {
             stdin: false,
             tty: false,
             cgroup: group.clone(),
+            open_files: self.facts.open_files,
             own_pid_namespace: true,
             rootfs: RootfsPlan::Empty,
             shared_mounts: false,

@@ -39,6 +39,9 @@ pub(crate) struct ContainerRecord {
     pub(crate) created_at: i64,
     /// `sha256:…` of the image's configuration.
     pub(crate) image_id: String,
+    /// The image's first name, where somebody gave it one.
+    #[serde(default)]
+    pub(crate) image_tag: Option<String>,
     /// The image as a digest reference where it has one.
     pub(crate) image_ref: String,
     pub(crate) user: User,

@@ -1,7 +1,6 @@
 //! After a restart: what is on disk, what the shims say, and nothing half-made.
 
 use std::collections::HashSet;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,6 +174,7 @@ impl Runtime {
     async fn resume(self: &Arc<Self>, container: Arc<Container>, mut link: supervise::Link) {
         match supervise::next(&mut link).await {
             Some(Report::Started { pid, at }) => {
+                self.remember_process(container.id(), pid).await;
                 container.state.send_replace(ContainerState::Running { pid, started_at: at });
                 self.watch(container, link);
             }
@@ -212,13 +212,15 @@ fn mount_points() -> Result<HashSet<PathBuf>> {
 /// from being read is an error.
 fn whole<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     match store::read_json(path) {
-        Err(Error::Io { source, .. })
-            if matches!(source.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
-        {
-            Ok(None)
-        }
+        Err(Error::Io { source, .. }) if is_torn(&source) => Ok(None),
         other => other,
     }
+}
+
+/// Not JSON to its end. What is JSON, but of another shape, was written by another version.
+fn is_torn(error: &std::io::Error) -> bool {
+    let error = error.get_ref().and_then(|inner| inner.downcast_ref::<serde_json::Error>());
+    error.is_some_and(|error| error.is_syntax() || error.is_eof())
 }
 
 fn not_known(kind: &str, folder: &Path, error: &Error) -> Error {
@@ -241,6 +243,8 @@ mod tests {
             std::fs::write(&path, torn).unwrap();
             assert_eq!(whole::<Vec<u8>>(&path).unwrap(), None, "{torn:?}");
         }
+        std::fs::write(&path, "{}").unwrap();
+        assert!(whole::<Vec<u8>>(&path).is_err(), "of another version");
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("r.json", &path).unwrap();
         assert!(whole::<Vec<u8>>(&path).is_err());

@@ -142,7 +142,7 @@ impl Registry {
         self.tables.write().sandboxes.insert(sandbox.id.clone(), sandbox);
     }
 
-    /// Adds a container, unless its sandbox is gone or going.
+    /// Adds a container. Its sandbox is there, and held by whoever calls.
     pub(crate) fn add_container(&self, container: Arc<Container>) {
         let mut tables = self.tables.write();
         let (id, sandbox) = (container.record.id.clone(), container.record.sandbox.clone());

@@ -9,6 +9,7 @@ use super::cni::Cni;
 use super::error::{Error, Result};
 use super::events::Events;
 use super::facts::Facts;
+use super::process;
 use super::registry::Registry;
 use super::spec;
 use super::store::{self, Layout};
@@ -75,8 +76,11 @@ impl Runtime {
         store::make_dir(&layout.sandboxes())?;
         store::make_dir(&layout.containers())?;
         let images = ImageStore::open(layout.images()).map_err(|error| Error::Image(error.to_string()))?;
+        let facts = Facts::read();
+        // One for each container, and a few for each command.
+        process::allow_all_open_files();
         Ok(Arc::new(Self {
-            facts: Facts::read(),
+            facts,
             registry: Registry::default(),
             events: Events::new(),
             images,

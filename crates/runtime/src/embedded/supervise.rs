@@ -167,6 +167,7 @@ impl Runtime {
             );
         }
         self.end_group(&container.record.cgroup).await;
+        self.end_orphan(container.id()).await;
         let exit = told.unwrap_or_else(|| Exit::lost(started_at, clock::now()));
         let written = exit.clone();
         if let Err(error) = blocking(move || store::write_json(&path, &written, Durability::Power)).await {

@@ -74,6 +74,12 @@ pub(crate) fn container_item(container: &Container) -> v1::Container {
     }
 }
 
+/// The image's name, as containerd says it: a request may have its id.
+fn image_name(container: &Container) -> Option<v1::ImageSpec> {
+    let tag = container.record.image_tag.clone();
+    tag.map(|image| v1::ImageSpec { image, ..Default::default() }).or_else(|| container.config.image.clone())
+}
+
 pub(crate) fn container_status(container: &Container) -> v1::ContainerStatus {
     let (record, config) = (&container.record, &container.config);
     let state = container.state();
@@ -82,7 +88,7 @@ pub(crate) fn container_status(container: &Container) -> v1::ContainerStatus {
         metadata: config.metadata.clone(),
         state: cri_state(&state) as i32,
         created_at: record.created_at,
-        image: config.image.clone(),
+        image: image_name(container),
         image_ref: record.image_ref.clone(),
         image_id: record.image_id.clone(),
         labels: config.labels.clone(),

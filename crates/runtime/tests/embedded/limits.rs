@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use rubelet_cri::v1;
+use rubelet_testbed::Embedded;
 
 use crate::cri::Cri;
-use crate::with_runtime;
+use crate::{with, with_runtime};
 
 /// A file of a container's control group, by its name in v2 and in v1, in v1 with the name of its hierarchy.
 const FILES: [(&str, &str); 5] = [
@@ -123,5 +124,29 @@ fn a_child_that_runs_out_of_memory_is_not_the_containers_end() {
         assert_eq!((status.exit_code, status.reason.as_str()), (0, "Completed"), "{lines:?}");
         assert!(lines.iter().any(|line| line.ends_with("child 137")), "{lines:?}");
         drop(runtime);
+    });
+}
+
+#[test]
+fn the_runtime_may_open_more_files_than_its_containers() {
+    let runtime = Embedded::start("files", |place| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -S -n 256; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_rubelet-runtime")]);
+        command.arg(place.socket()).arg(place.data());
+        command
+    });
+    with(runtime, |runtime, cri| async move {
+        let (_, id, _) = cri.pod_with("exec sleep 3600").await;
+        cri.start(&id).await.expect("starts");
+        for script in ["ulimit -S -n", "grep 'open files' /proc/1/limits | cut -c27-29"] {
+            let answer = cri.exec(&id, script, 0).await.expect("an answer");
+            assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "256", "{script}");
+        }
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", runtime.pid().expect("a process")));
+        let limits = limits.expect("limits");
+        let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("a line");
+        let numbers: Vec<&str> = files.split_whitespace().take(2).collect();
+        assert_eq!(numbers[0], numbers[1], "as many as it may have");
+        cri.clear().await.expect("is removed");
     });
 }

@@ -4,8 +4,10 @@
 #[expect(dead_code, reason = "shared with the contract, which asks more")]
 mod cri;
 mod exec;
+mod groupless;
 mod limits;
 mod network;
+mod processes;
 mod requests;
 mod seccomp;
 mod shims;
@@ -26,7 +28,12 @@ fn with_runtime<F: Future<Output = ()>>(
     cni: Option<PathBuf>,
     test: impl FnOnce(Embedded, Cri) -> F,
 ) {
-    let Some(runtime) = embedded(name, cni) else { return };
+    with(embedded(name, cni), test);
+}
+
+/// As [`with_runtime`], a runtime that was started in a way of its own.
+fn with<F: Future<Output = ()>>(runtime: Option<Embedded>, test: impl FnOnce(Embedded, Cri) -> F) {
+    let Some(runtime) = runtime else { return };
     let cri = Cri::new(&runtime.socket(), "host", &runtime.cgroup(), runtime.dir());
     let tokio =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");

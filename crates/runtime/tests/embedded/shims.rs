@@ -9,14 +9,14 @@ use crate::cri::Cri;
 use crate::with_runtime;
 
 /// The process of a container, by what the runtime says.
-async fn pid(cri: &Cri, id: &str) -> String {
+pub(crate) async fn pid(cri: &Cri, id: &str) -> String {
     let request = v1::ContainerStatusRequest { container_id: id.to_owned(), verbose: true };
     let answer = cri.runtime().await.container_status(request).await.expect("a status").into_inner();
     let info: serde_json::Value = serde_json::from_str(&answer.info["info"]).expect("JSON");
     info["pid"].to_string()
 }
 
-fn kill_shims(runtime: &Embedded) {
+pub(crate) fn kill_shims(runtime: &Embedded) {
     let shims = runtime.shims();
     assert!(!shims.is_empty(), "a container has a shim");
     for pid in shims {
@@ -26,7 +26,7 @@ fn kill_shims(runtime: &Embedded) {
 }
 
 /// Whether a process still runs: one that nobody has reaped yet does not.
-fn runs(pid: &str) -> bool {
+pub(crate) fn runs(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }

@@ -67,7 +67,8 @@ impl Plan {
         };
         Ok(Self {
             held,
-            shared_pids: options.pid() == NamespaceMode::Pod,
+            // Whoever leaves it out asks for POD; without control groups, a container that does is refused.
+            shared_pids: options.pid() == NamespaceMode::Pod && *cgroups != Cgroups::None,
             hostname: config.hostname.clone(),
             sysctls: linux.sysctls,
             parent: if *cgroups == Cgroups::None { Some(String::new()) } else { parent },

@@ -3,6 +3,7 @@
 mod confine;
 mod descriptors;
 mod fork;
+mod open_files;
 mod signals;
 
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -12,6 +13,7 @@ use super::error::{Error, Result};
 pub(crate) use confine::{Rights, confine};
 pub(crate) use descriptors::{beyond_streams, close_all};
 pub(crate) use fork::{Born, exit_now, fork, replace_environment};
+pub(crate) use open_files::{allow_all_open_files, allow_open_files, open_files};
 pub(crate) use signals::reset_signals;
 
 /// Takes ownership of a descriptor that the parent process left open for us, and keeps it from going any further.

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use nix::sched::{CloneFlags, setns};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use serde::{Deserialize, Serialize};
+use rustix::process::{Signal, pidfd_send_signal};
 
 use super::error::{Error, Result};
+use super::identity::Identity;
 use super::runtime::Options;
 use super::store::{self, Durability, Layout};
 
@@ -80,14 +80,6 @@ impl Root {
     }
 }
 
-/// Which process holds the namespaces. A number alone may be another process by now.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Holder {
-    pid: i32,
-    /// When it was started, in the kernel's ticks since boot.
-    started: u64,
-}
-
 fn lock(path: &Path) -> Result<File> {
     let file = File::create(path).map_err(|error| Error::io(format!("open {}", path.display()), error))?;
     file.lock().map_err(|error| Error::io(format!("lock {}", path.display()), error))?;
@@ -95,17 +87,7 @@ fn lock(path: &Path) -> Result<File> {
 }
 
 fn living(record: &Path) -> Result<Option<OwnedFd>> {
-    let Some(holder) = store::read_json::<Holder>(record)? else { return Ok(None) };
-    let Some(pid) = Pid::from_raw(holder.pid) else { return Ok(None) };
-    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(None) };
-    // Read after the handle was taken: if it fits, the handle is the holder's.
-    Ok((start_time(holder.pid) == Some(holder.started)).then_some(handle))
-}
-
-/// The 22nd field of `/proc/<pid>/stat`; the second one may contain anything.
-fn start_time(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    Ok(store::read_json::<Identity>(record)?.and_then(|holder| holder.open()))
 }
 
 fn start(data_dir: &Path, record: &Path, program: &Path) -> Result<OwnedFd> {
@@ -131,9 +113,9 @@ fn start(data_dir: &Path, record: &Path, program: &Path) -> Result<OwnedFd> {
         return Err(error);
     }
     let missing = || Error::Internal("the holder of the user namespace ended at once".to_owned());
-    let holder = Holder { pid, started: start_time(pid).ok_or_else(missing)? };
+    let holder = Identity::of(pid).ok_or_else(missing)?;
     store::write_json(record, &holder, Durability::Process)?;
-    pidfd_open(Pid::from_raw(pid).ok_or_else(missing)?, PidfdFlags::empty()).map_err(|_| missing())
+    holder.open().ok_or_else(missing)
 }
 
 /// Waits for the namespace, fills its id maps from outside, and lets the holder rest.
@@ -229,19 +211,6 @@ mod tests {
         ] {
             let text = advice(switches.0, switches.1, switches.2);
             assert!(text.contains(word), "{switches:?}: {text}");
-        }
-    }
-
-    #[test]
-    fn a_number_that_another_process_has_now_is_no_holder() {
-        let dir = tempfile::tempdir().unwrap();
-        let record = dir.path().join(RECORD);
-        assert!(living(&record).unwrap().is_none());
-        let pid = std::process::id().try_into().unwrap();
-        let started = start_time(pid).unwrap();
-        for (started, lives) in [(started, true), (started + 1, false)] {
-            store::write_json(&record, &Holder { pid, started }, Durability::Process).unwrap();
-            assert_eq!(living(&record).unwrap().is_some(), lives);
         }
     }
 }

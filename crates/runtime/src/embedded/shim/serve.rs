@@ -39,6 +39,7 @@ const MAX_FILES: usize = 3;
 /// Entry point, in the container's folder, with the listening socket as standard input.
 pub(super) fn main() -> Result<()> {
     let settings = Settings::read()?;
+    process::allow_open_files(settings.open_files);
     // Whoever started the runtime may have left descriptors open: they are nothing to the container's commands.
     process::close_all(process::beyond_streams());
     // Own session: a terminal or a service manager that ends the runtime's group must not reach us.
@@ -91,7 +92,6 @@ struct Client {
     input: Vec<u8>,
     /// Descriptors that came along.
     files: Vec<OwnedFd>,
-    told_start: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -303,7 +303,6 @@ impl Shim {
         let at = clock::now();
         self.phase = Phase::Running { started_at: at };
         for client in self.clients.values_mut() {
-            client.told_start = true;
             let _ = client.socket.write_all(Report::Started { pid, at }.line().as_bytes());
         }
         // From here on there is nothing to do but wait.
@@ -366,9 +365,8 @@ impl Shim {
             if socket.set_nonblocking(true).is_err() {
                 continue;
             }
-            let mut client = Client { socket, input: Vec::new(), files: Vec::new(), told_start: false };
+            let mut client = Client { socket, input: Vec::new(), files: Vec::new() };
             if let (Phase::Running { started_at }, Some(pid)) = (&self.phase, self.pid) {
-                client.told_start = true;
                 let line = Report::Started { pid, at: *started_at }.line();
                 let _ = client.socket.write_all(line.as_bytes());
             }

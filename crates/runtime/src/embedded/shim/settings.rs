@@ -26,6 +26,9 @@ pub(crate) struct Settings {
     pub(crate) tty: bool,
     /// Its control group below each hierarchy's mount point; empty if there are none for us.
     pub(crate) cgroup: String,
+    /// How many files a program may have open, unless it asks for more; as it is, if absent.
+    #[serde(default)]
+    pub(crate) open_files: Option<u64>,
     /// Whether its processes die with its first one by the kernel's doing.
     pub(crate) own_pid_namespace: bool,
     /// What its root is made of.

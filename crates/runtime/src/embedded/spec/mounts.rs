@@ -63,16 +63,30 @@ fn system(input: &Input<'_>) -> Vec<Value> {
         list.push(mount("/sys", "bind", "/sys", &["rbind", "nosuid", "noexec", "nodev", "ro"]));
     } else {
         list.push(mount("/sys", "sysfs", "sysfs", &["nosuid", "noexec", "nodev", access]));
-        if input.facts.cgroups != Cgroups::None {
-            list.push(mount(
-                "/sys/fs/cgroup",
-                "cgroup",
-                "cgroup",
-                &["nosuid", "noexec", "nodev", "relatime", access],
-            ));
-        }
+        list.extend(control_groups(input, access));
     }
     list
+}
+
+/// The container's own control groups.
+fn control_groups(input: &Input<'_>, access: &str) -> Vec<Value> {
+    const ROOT: &str = "/sys/fs/cgroup";
+    let flags = ["nosuid", "noexec", "nodev"];
+    match (&input.facts.cgroups, &input.namespaces.pid) {
+        (Cgroups::None, _) => Vec::new(),
+        // The container library asks the host's `/proc` which groups a process is in, by its number in the namespace that it
+        // joins. The groups are known here, and exist when this is mounted.
+        (cgroups @ Cgroups::V1(_), Namespace::Join(_)) => {
+            let own = cgroups.named_folders(input.cgroup);
+            let binds = own.iter().map(|(name, folder)| {
+                let options = ["rbind", flags[0], flags[1], flags[2], access];
+                mount(&format!("{ROOT}/{name}"), "bind", &folder.to_string_lossy(), &options)
+            });
+            let place = mount(ROOT, "tmpfs", "tmpfs", &[flags[0], flags[1], flags[2], "mode=755"]);
+            std::iter::once(place).chain(binds).collect()
+        }
+        _ => vec![mount(ROOT, "cgroup", "cgroup", &[flags[0], flags[1], flags[2], "relatime", access])],
+    }
 }
 
 /// Name resolution as the pod has it, unless the request brings its own.

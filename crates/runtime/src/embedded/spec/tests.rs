@@ -507,3 +507,25 @@ fn apparmor_is_what_was_asked_for_or_a_refusal() {
         }
     }
 }
+
+#[test]
+fn groups_of_many_hierarchies_are_mounted_one_by_one_in_a_joined_process_namespace() {
+    let table = "1 2 0:1 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                 3 2 0:2 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
+    let mut case = Case::new();
+    case.facts.cgroups = Cgroups::from_mounts(&crate::embedded::mountinfo::parse(table));
+    assert_eq!(mount_at(&case.spec(), "/sys/fs/cgroup")["type"], "cgroup");
+    case.namespaces.pid = Namespace::Join("/proc/7/ns/pid".into());
+    let spec = case.spec();
+    assert_eq!(mount_at(&spec, "/sys/fs/cgroup")["type"], "tmpfs");
+    for (name, hierarchy) in [
+        ("memory", "memory"),
+        ("cpu", "cpu,cpuacct"),
+        ("cpuacct", "cpu,cpuacct"),
+        ("cpu,cpuacct", "cpu,cpuacct"),
+    ] {
+        let mount = mount_at(&spec, &format!("/sys/fs/cgroup/{name}"));
+        assert_eq!(mount["source"], format!("/sys/fs/cgroup/{hierarchy}/pod/c"));
+        assert!(mount["options"].as_array().unwrap().contains(&json!("ro")), "{mount}");
+    }
+}
