@@ -31,6 +31,7 @@ pub(crate) fn all() -> Vec<(&'static str, Case)> {
         pods::the_runtime_says_who_it_is_and_that_it_is_ready,
         pods::the_runtime_config_names_the_cgroup_driver,
         pods::the_image_is_known_and_another_is_not,
+        pods::a_container_made_by_an_images_id_says_its_name,
         containers::a_container_lives_and_goes,
         containers::a_container_cannot_be_made_twice,
         containers::a_container_starts_once,

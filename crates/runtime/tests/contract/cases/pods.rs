@@ -84,3 +84,25 @@ pub(crate) async fn the_image_is_known_and_another_is_not(cri: Cri) {
         cri.images().await.list_images(v1::ListImagesRequest::default()).await.expect("a list").into_inner();
     assert!(list.images.iter().any(|image| image.id == known.id));
 }
+
+pub(crate) async fn a_container_made_by_an_images_id_says_its_name(cri: Cri) {
+    let request = v1::ImageStatusRequest {
+        image: Some(v1::ImageSpec { image: cri.image.clone(), ..Default::default() }),
+        verbose: false,
+    };
+    let image = cri.images().await.image_status(request).await.expect("an answer").into_inner().image;
+    let image = image.expect("the image");
+    let mut config = cri.container_config("true");
+    config.image = Some(v1::ImageSpec { image: image.id.clone(), ..Default::default() });
+    let (_, id, _) = cri.pod_with_config(config).await;
+    let said = cri.status(&id).await.expect("a status").image.expect("an image").image;
+    // The host's root has no name that somebody gave it.
+    let wanted = if cri.image == "host" { &image.id } else { &image.repo_tags[0] };
+    assert_eq!(&said, wanted);
+    let listed = cri.containers(None).await.into_iter().find(|container| container.id == id);
+    assert_eq!(
+        listed.expect("is listed").image.expect("an image").image,
+        image.id,
+        "a list has the request's word"
+    );
+}
