@@ -27,6 +27,9 @@ pub fn assemble(sandboxes: &SandboxList, containers: &ContainerList) -> PodListi
     let mut pods = pods.pods;
     for pod in &mut pods {
         pod.sort();
+        // A runtime may show one thing twice in one answer. The later one counts.
+        pod.sandboxes.dedup_by(|later, kept| later.id == kept.id && swapped(later, kept));
+        pod.containers.dedup_by(|later, kept| later.id == kept.id && swapped(later, kept));
     }
     PodListing {
         pods,
@@ -135,6 +138,11 @@ impl<'a> Pods<'a> {
     fn word(&mut self, text: &'a str) -> Arc<str> {
         Arc::clone(self.words.entry(text).or_insert_with(|| text.into()))
     }
+}
+
+fn swapped<T>(one: &mut T, other: &mut T) -> bool {
+    std::mem::swap(one, other);
+    true
 }
 
 /// Makes room for one, where a vector by itself would make room for four: most pods have one sandbox, and many one

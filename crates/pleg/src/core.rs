@@ -94,6 +94,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// How many pods it has a record of.
+    #[cfg(feature = "record")]
+    pub(crate) fn pods(&self) -> usize {
+        self.records.len()
+    }
+
     /// A PLEG that knows nothing and lists at once.
     #[must_use]
     pub(crate) fn new(config: Config, now: Stamp) -> Self {

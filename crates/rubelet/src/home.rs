@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::place::folder_of_environment;
+
 /// Whose places.
 #[derive(Debug)]
 pub(crate) struct Home {
@@ -17,14 +19,14 @@ pub(crate) struct Home {
 pub(crate) struct DataDir {
     /// Where the embedded runtime keeps sandboxes, containers and images
     ///
-    /// By default /var/lib/rubelet; for a user who is not root, rubelet in `$XDG_DATA_HOME` or `~/.local/share`.
-    #[arg(long, value_name = "DIR", env = "RUBELET_DATA_DIR", global = true)]
+    /// By default `$RUBELET_DATA_DIR`, else /var/lib/rubelet; for a user who is not root, rubelet in `$XDG_DATA_HOME` or `~/.local/share`.
+    #[arg(long, value_name = "DIR", global = true)]
     data_dir: Option<PathBuf>,
 }
 
 impl DataDir {
     pub(crate) fn dir(&self, home: &Home) -> PathBuf {
-        self.data_dir.clone().unwrap_or_else(|| home.data_dir())
+        self.data_dir.clone().or_else(folder_of_environment).unwrap_or_else(|| home.data_dir())
     }
 }
 

@@ -19,6 +19,7 @@ mod place;
 mod pods;
 mod printer;
 mod process;
+mod recording;
 mod run;
 mod runtime_kind;
 mod span;

@@ -16,9 +16,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 /// The folder of an agent.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Place {
-    /// Where the agent and the embedded runtime keep their data, and where their sockets are
-    #[arg(long, value_name = "DIR", env = "RUBELET_DATA_DIR", default_value = "/var/lib/rubelet")]
+    /// Where the agent and the embedded runtime keep their data, and where their sockets are; also `$RUBELET_DATA_DIR`
+    #[arg(long, value_name = "DIR", default_value_os_t = folder_of_environment().unwrap_or_else(|| "/var/lib/rubelet".into()))]
     data_dir: PathBuf,
+}
+
+/// The folder that the environment names. Empty is the same as not there.
+pub(crate) fn folder_of_environment() -> Option<PathBuf> {
+    std::env::var_os("RUBELET_DATA_DIR").filter(|name| !name.is_empty()).map(PathBuf::from)
 }
 
 /// The folder cannot be used.

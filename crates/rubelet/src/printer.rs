@@ -37,10 +37,11 @@ pub(crate) struct Printer {
 
 impl Printer {
     pub(crate) fn start() -> Self {
-        let (lines, waiting) = mpsc::channel(WAITING_LINES);
+        let (lines, mut waiting) = mpsc::channel(WAITING_LINES);
         let (failed, failure) = oneshot::channel();
         std::thread::spawn(move || {
-            if let Err(error) = print_all(waiting) {
+            // Whoever finds the channel closed asks why: that is told before.
+            if let Err(error) = print_all(&mut waiting) {
                 // Nobody asks any more if the command is ending anyway.
                 let _ = failed.send(error);
             }
@@ -81,7 +82,7 @@ impl Room<'_> {
     }
 }
 
-fn print_all(mut waiting: mpsc::Receiver<Line>) -> io::Result<()> {
+fn print_all(waiting: &mut mpsc::Receiver<Line>) -> io::Result<()> {
     while let Some(line) = waiting.blocking_recv() {
         match line {
             Line::Output(line) => {

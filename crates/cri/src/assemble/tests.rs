@@ -123,6 +123,17 @@ fn sandboxes_of_one_pod_come_newest_first() {
 }
 
 #[test]
+fn what_is_listed_twice_is_there_once_as_it_was_shown_last() {
+    let ended = ContainerEntry { state: ContainerState::Exited, ..container("c1", "s1", "u") };
+    let pods = pods(
+        &[sandbox("s1", "u"), sandbox("s1", "u")],
+        &[container("c1", "s1", "u"), container("c2", "s1", "u"), ended],
+    );
+    assert_eq!(shown(&pods), [r#"u ns/pod ["s1"] ["c1", "c2"] true"#]);
+    assert_eq!(pods[0].containers[0].state, ContainerState::Exited);
+}
+
+#[test]
 fn lists_of_different_connections_are_told_apart() {
     let at = |sandbox_epoch, container_epoch| {
         let (mut sandboxes, mut containers) = (SandboxList::default(), ContainerList::default());

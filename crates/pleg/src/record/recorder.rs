@@ -1,13 +1,14 @@
 //! Writes down what a core is told.
 
 use std::path::Path;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::entry::{Entry, Header, LastList, Plain, RULES, Recorded, State, VERSION};
 use super::frame;
-use super::sink::{Order, RecordError, Sink};
-use crate::clock::{Now, wall_clock};
+use super::sink::{Limits, Order, RecordError, Sink};
+use crate::clock::{Now, Stamp, wall_clock};
 use crate::core::{Core, Input};
 
 /// Room for the entry that ends a file.
@@ -25,10 +26,16 @@ pub struct Recorder {
     /// Whether the next entry must be preceded by the core's state.
     needs_state: bool,
     left_out: u64,
-    /// How much is in the current file, and how much of that is its header.
+    /// How much is in the current file, and how much of that is its header and the state.
     size: u64,
-    header: u64,
+    beginning: u64,
+    /// When the state was larger than the folder may be, and of how many pods it was.
+    too_large: Option<(Stamp, usize)>,
 }
+
+/// A state that was too large is written down again to see whether it fits by now after so long, or when there are more or fewer
+/// pods.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// What became of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +60,7 @@ impl Recorder {
 
     /// Records into a folder, and removes the oldest there before it becomes larger than `size` bytes.
     ///
-    /// A recording begins with the state of the PLEG, a few hundred bytes a pod. If that alone is larger than `size`,
+    /// A recording begins with the state of the PLEG, two or three kilobytes a pod. If that alone is larger than `size`,
     /// nothing is recorded until it fits.
     ///
     /// # Errors
@@ -71,7 +78,8 @@ impl Recorder {
             needs_state: true,
             left_out: 0,
             size: 0,
-            header: 0,
+            beginning: 0,
+            too_large: None,
         };
         let header = recorder.header();
         recorder.has_begun(&header);
@@ -96,8 +104,8 @@ impl Recorder {
 
     /// A file with this header has begun.
     fn has_begun(&mut self, header: &[u8]) {
-        self.header = header.len() as u64;
-        self.size = self.header;
+        self.size = header.len() as u64;
+        self.beginning = self.size;
         self.needs_state = true;
     }
 
@@ -111,12 +119,19 @@ impl Recorder {
         if !self.sink.has_room() {
             return self.leave_out();
         }
-        let mut piece = self.piece(core, input, now);
+        if self
+            .too_large
+            .is_some_and(|(since, pods)| core.pods() == pods && since.until(now.stamp) < TRIED_AGAIN_AFTER)
+        {
+            return self.leave_out();
+        }
+        let (mut piece, mut state) = self.piece(core, input, now);
         if let Some(limits) = self.sink.limits {
-            let is_full = self.size > self.header && self.size + piece.len() as u64 + END > limits.file;
-            if is_full && self.next_file() {
-                piece = self.piece(core, input, now);
+            if self.is_full(piece.len(), limits) && self.next_file() {
+                (piece, state) = self.piece(core, input, now);
             }
+            let is_too_large = self.size + state as u64 + END > limits.folder;
+            self.too_large = is_too_large.then(|| (now.stamp, core.pods()));
             if self.size + piece.len() as u64 + END > limits.folder {
                 if self.left_out == 0 {
                     let (limit, length) = (limits.folder, piece.len());
@@ -132,9 +147,20 @@ impl Recorder {
             return self.leave_out();
         }
         self.needs_state = false;
+        if self.size == self.beginning {
+            self.beginning += state as u64;
+        }
         self.left_out = 0;
         self.size += length;
         Noted::Taken
+    }
+
+    /// Whether the next file should begin before so much more is written. A file is never full before as much has followed
+    /// its state as that takes: however small the folder, most of what is written is news.
+    fn is_full(&self, more: usize, limits: Limits) -> bool {
+        let size = self.size + more as u64 + END;
+        let is_begun = self.size > self.beginning;
+        is_begun && (size > limits.file.max(2 * self.beginning) || size > limits.folder)
     }
 
     /// Ends this file and goes on in the next. Each can be played on its own.
@@ -147,8 +173,8 @@ impl Recorder {
         is_begun
     }
 
-    /// An input as it is written, with what must stand before it.
-    fn piece(&mut self, core: &Core, input: &Input, now: Now) -> Vec<u8> {
+    /// An input as it is written, with what must stand before it, and how long that is.
+    fn piece(&mut self, core: &Core, input: &Input, now: Now) -> (Vec<u8>, usize) {
         let mut piece = Vec::new();
         if self.needs_state {
             // It starts anew: nothing is known of lists before.
@@ -158,6 +184,7 @@ impl Recorder {
             }
             frame::write(&mut piece, &Entry::State(State::Lent(core)));
         }
+        let state = piece.len();
         let recorded = match input {
             Input::Listed { asked, answer } => Recorded::Listed {
                 asked: *asked,
@@ -166,7 +193,7 @@ impl Recorder {
             other => Recorded::Other(Plain::Lent(other)),
         };
         frame::write(&mut piece, &Entry::Input(now, recorded));
-        piece
+        (piece, state)
     }
 
     fn leave_out(&mut self) -> Noted {

@@ -26,7 +26,7 @@ impl Output for Disk {
         let mut written = self.written.lock();
         match order {
             Order::Write(piece) => written.extend(piece),
-            Order::NextFile { .. } => unreachable!("there is one file"),
+            Order::NextFile { last, first } => written.extend(last.iter().chain(first)),
         }
         Ok(())
     }
@@ -46,10 +46,14 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
+        Self::within(None)
+    }
+
+    fn within(limits: Option<Limits>) -> Self {
         let written = Arc::<Mutex<Vec<u8>>>::default();
         let (leave, given) = channel();
         let disk = Disk { written: written.clone(), leave: given };
-        let sink = Sink::start(Path::new("/disk"), None, disk);
+        let sink = Sink::start(Path::new("/disk"), limits, disk);
         let core = Core::new(Config::default(), Stamp::from_nanos(1));
         Self {
             recorder: Recorder::new(sink, "a test".to_owned()),
@@ -141,4 +145,36 @@ fn a_full_disk_ends_the_recording_at_once_and_says_why() {
     assert_eq!(scene.note(Input::Awaited), Noted::Failed);
     let error = scene.recorder.finish().expect_err("it could not be written");
     assert_eq!(error.to_string(), "cannot write /disk: no storage space");
+}
+
+#[test]
+fn in_a_small_folder_most_of_what_is_written_is_news() {
+    let mut scene = Scene::within(Some(Limits { folder: 1 << 20, file: 16 }));
+    let (leave, _) = channel();
+    drop(std::mem::replace(&mut scene.leave, leave));
+    for _ in 0..100 {
+        assert_eq!(scene.note(Input::Awaited), Noted::Taken);
+    }
+    scene.recorder.finish().expect("written");
+    let text = String::from_utf8(scene.written.lock().clone()).expect("a text");
+    let of =
+        |entry: &str| text.lines().filter(|line| line[9..].starts_with(entry)).map(str::len).sum::<usize>();
+    let (states, inputs) = (of("{\"state"), of("{\"in\""));
+    assert!(text.matches("rubeletRecording").count() > 1, "one file does not hold it: {text:.300}");
+    assert!(
+        inputs > 0 && states <= inputs + text.lines().map(str::len).max().unwrap_or(0),
+        "{states} {inputs}"
+    );
+}
+
+#[test]
+fn a_state_that_does_not_fit_is_not_written_down_again_and_again() {
+    let mut scene = Scene::within(Some(Limits { folder: 200, file: 50 }));
+    let now = scene.clock.now();
+    let mut tried = |after| {
+        let now = Now { stamp: now.stamp.plus(Duration::from_secs(after)), ..now };
+        assert_eq!(scene.recorder.note(&scene.core, &Input::Awaited, now), Noted::LeftOut);
+        scene.recorder.too_large.map(|(since, _)| since == now.stamp)
+    };
+    assert_eq!([0, 1, 59, 60, 61].map(&mut tried), [true, false, false, true, false].map(Some));
 }

@@ -16,8 +16,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> ExitCode {
-    super::show(&script(args.shell));
-    ExitCode::SUCCESS
+    super::end_with(&script(args.shell))
 }
 
 fn script(shell: Shell) -> String {

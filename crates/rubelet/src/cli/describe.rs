@@ -26,10 +26,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> ExitCode {
     super::on_one_thread(async {
         match text(args).await {
-            Ok(text) => {
-                super::show(&text);
-                ExitCode::SUCCESS
-            }
+            Ok(text) => super::end_with(&text),
             Err(error) => super::fail(error.failure(), &error),
         }
     })

@@ -68,7 +68,9 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Format::Text => text(&facts, &findings),
         Format::Json => json(&facts, &findings) + "\n",
     };
-    super::show(&said);
+    if let Err(error) = super::show(&said) {
+        return super::fail(CANNOT_TELL, &super::cannot_print(&error));
+    }
     match Verdict::of(&findings) {
         Verdict::Well => ExitCode::SUCCESS,
         Verdict::Ill => ExitCode::from(1),

@@ -70,8 +70,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
                 if text.is_empty() {
                     remark("no events");
                 }
-                super::show(&text);
-                ExitCode::SUCCESS
+                super::end_with(&text)
             }
             Ok(None) => super::fail(
                 crate::exit::Failure::Runtime,

@@ -74,13 +74,15 @@ enum LogsError {
     NoPrevious(String),
     #[error("cannot read {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
+    #[error("cannot print: {0}")]
+    Unprintable(io::Error),
 }
 
 impl LogsError {
     fn failure(&self) -> Failure {
         match self {
             Self::Unreachable(error) => error.failure(),
-            Self::Unreadable { .. } => Failure::System,
+            Self::Unreadable { .. } | Self::Unprintable(_) => Failure::System,
             Self::NotOne(_)
             | Self::NoPod { .. }
             | Self::NoContainer { .. }
@@ -192,7 +194,7 @@ impl Shown {
         log.read(&mut |line| screen.show(&mut self.printer, line)).map_err(unreadable)?;
         log.finish(&mut |line| screen.show(&mut self.printer, line));
         screen.finish(&mut self.printer);
-        Ok(())
+        screen.result()
     }
 
     /// Goes on until the container writes no more.
@@ -205,8 +207,8 @@ impl Shown {
         loop {
             let printer = &mut self.printer;
             let has_more = tail.read(&mut |line| screen.show(printer, line)).map_err(unreadable)?;
-            if screen.is_gone {
-                return Ok(());
+            if screen.is_gone() {
+                return screen.result();
             }
             quiet = if has_more { 0 } else { quiet + 1 };
             has_begun |= folder.exists();
@@ -214,7 +216,7 @@ impl Shown {
                 let printer = &mut self.printer;
                 tail.read_to_end(&mut |line| screen.show(printer, line)).map_err(unreadable)?;
                 screen.finish(printer);
-                return Ok(());
+                return screen.result();
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -235,7 +237,7 @@ impl Shown {
 /// Standard output and standard error, as long as somebody reads them.
 #[derive(Default)]
 struct Screen {
-    is_gone: bool,
+    failure: Option<io::Error>,
 }
 
 impl Screen {
@@ -248,11 +250,23 @@ impl Screen {
     }
 
     fn write(&mut self, what: impl FnOnce(&mut Streams<'_>) -> io::Result<()>) {
-        if self.is_gone {
+        if self.is_gone() {
             return;
         }
         let (mut out, mut err) = (io::stdout(), io::stderr());
         let written = what(&mut Streams { out: &mut out, err: &mut err }).and_then(|()| io::stdout().flush());
-        self.is_gone = written.is_err();
+        self.failure = written.err();
+    }
+
+    fn is_gone(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Whether all could be printed, for as long as somebody read it.
+    fn result(self) -> Result<(), LogsError> {
+        match self.failure {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(LogsError::Unprintable(error)),
+            _ => Ok(()),
+        }
     }
 }

@@ -18,7 +18,7 @@ mod stop;
 mod watch;
 
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -104,8 +104,24 @@ fn on_one_thread(work: impl Future<Output = ExitCode>) -> ExitCode {
 }
 
 /// Shows a text, if anybody reads it.
-fn show(text: &str) {
-    let _ = write!(anstream::stdout(), "{text}");
+fn show(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        shown => shown,
+    }
+}
+
+/// Shows a text, and ends with it.
+fn end_with(text: &str) -> ExitCode {
+    match show(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(Failure::System, &cannot_print(&error)),
+    }
+}
+
+fn cannot_print(error: &io::Error) -> String {
+    format!("cannot print: {error}")
 }
 
 /// Says what went wrong, on standard error, and how the command ends for it.

@@ -68,8 +68,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
                 if text.is_empty() {
                     remark("no pods");
                 }
-                super::show(&text);
-                ExitCode::SUCCESS
+                super::end_with(&text)
             }
             Err(error) => fail(&error),
         }

@@ -14,6 +14,7 @@ use crate::clean::clean;
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
 use crate::log::remark;
+use crate::recording;
 use crate::watch::{Events, standstill, told_to_end};
 
 /// The arguments of `rubelet record`.
@@ -87,7 +88,8 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
     }
     pleg.stop().await;
     if let Some(recorder) = pleg.record(None) {
-        recorder.finish().map_err(system)?;
+        let finished = recording::finish(recorder).await;
+        finished.map_err(|error| (Failure::System, format!("the recording is not complete: {error}")))?;
     }
     let heard = crate::count::count(count, "event");
     remark(format_args!("{heard}; play again with: rubelet replay {}", args.output.display()));

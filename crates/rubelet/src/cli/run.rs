@@ -11,6 +11,7 @@ use rubelet_cri::Endpoint;
 use tracing_subscriber::EnvFilter;
 
 use super::complaint;
+use crate::endpoint::{ENVIRONMENT, endpoint_of_environment};
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::run::{Ended, FileConfig, Listen, NodeConfig, Plan, Remarks, RunError, run as run_plan};
@@ -33,8 +34,8 @@ pub(super) struct Args {
     /// A file with headers for that URL, one `Name: value` a line; for a single URL only
     #[arg(long, value_name = "FILE")]
     manifest_url_header_file: Option<PathBuf>,
-    /// The CRI socket of the runtime to use [default: the embedded one, started inside]
-    #[arg(long, short = 'r', value_name = "unix:///PATH", env = "CONTAINER_RUNTIME_ENDPOINT")]
+    /// The CRI socket of the runtime to use [default: `$CONTAINER_RUNTIME_ENDPOINT`, else the embedded one, started inside]
+    #[arg(long, short = 'r', value_name = "unix:///PATH")]
     runtime_endpoint: Option<Endpoint>,
     #[command(flatten)]
     place: Place,
@@ -88,7 +89,11 @@ const USUAL_LOG: &str = "warn,rubelet_agent::source=off";
 
 pub(super) fn run(args: &Args) -> ExitCode {
     let remarks = Remarks::open(!args.plain && !args.once);
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL_LOG));
+    let wish = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|wish| !wish.trim().is_empty());
+    let filter = EnvFilter::try_new(wish.as_deref().unwrap_or(USUAL_LOG)).unwrap_or_else(|error| {
+        remarks.print(&format!("{} is not understood, and has no effect: {error}", EnvFilter::DEFAULT_ENV));
+        EnvFilter::new(USUAL_LOG)
+    });
     let log = tracing_subscriber::fmt().with_ansi(std::io::stderr().is_terminal()).with_env_filter(filter);
     let writer = remarks.clone();
     log.with_writer(move || writer.clone()).init();
@@ -125,7 +130,17 @@ fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> 
         let ignored = config.ignored.join(", ");
         remarks.print(&format!("these fields of the configuration have no effect: {ignored}"));
     }
-    let plan = args.plan(config, remarks.clone());
+    let named = match &args.runtime_endpoint {
+        Some(endpoint) => Some(endpoint.clone()),
+        None => {
+            endpoint_of_environment().map_err(|error| (Failure::Usage, format!("{ENVIRONMENT}: {error}")))?
+        }
+    };
+    if named.is_some() && args.cni_conf_dir.is_some() {
+        let why = format!("--cni-conf-dir is for the embedded runtime, and {ENVIRONMENT} names another one");
+        return Err((Failure::Usage, why));
+    }
+    let plan = args.plan(named, config, remarks.clone());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -139,7 +154,7 @@ fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> 
 
 impl Args {
     /// What to run: the command line first, then the file, then what is usual.
-    fn plan(&self, file: FileConfig, remarks: Remarks) -> Plan {
+    fn plan(&self, named: Option<Endpoint>, file: FileConfig, remarks: Remarks) -> Plan {
         let usual = Listen(Some(SocketAddr::from(([127, 0, 0, 1], 10255))));
         let paths = self.paths.iter().cloned();
         let urls = self.manifest_url.iter().cloned();
@@ -147,7 +162,7 @@ impl Args {
             paths: paths.chain(file.static_pod_path).collect(),
             urls: urls.chain(file.static_pod_url).collect(),
             url_header_file: self.manifest_url_header_file.clone(),
-            runtime_endpoint: self.runtime_endpoint.clone().or(file.runtime_endpoint),
+            runtime_endpoint: named.or(file.runtime_endpoint),
             place: self.place.clone(),
             record: self.record_dir.clone().map(|folder| (folder, self.record_size << 20)),
             pod_logs: absolute(

@@ -177,7 +177,8 @@ async fn addresses(client: &RuntimeClient, pod: &RuntimePod) -> Vec<IpAddr> {
 }
 
 fn has_ended(row: &Row) {
-    super::show(&(clean(&format!("{}/{} has ended", row.namespace, row.name)) + "\n"));
+    // It has, whether or not that can be shown.
+    let _ = super::show(&(clean(&format!("{}/{} has ended", row.namespace, row.name)) + "\n"));
 }
 
 #[cfg(test)]

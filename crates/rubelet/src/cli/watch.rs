@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         };
         match Watch::new(found, args.events, filter, args.output).run(told_to_end).await {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => super::fail(Failure::System, &format_args!("cannot print: {error}")),
+            Err(error) => super::fail(Failure::System, &super::cannot_print(&error)),
         }
     })
 }

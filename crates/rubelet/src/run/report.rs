@@ -1,6 +1,7 @@
 //! What people see of a run: a table on a terminal, else one line for each change of a pod.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -65,16 +66,15 @@ pub(super) async fn run<R: Runtime + ImageStore>(
             Some(screen) => {
                 table::show(screen, handle, "Ctrl-C ends the agent, not the pods".to_owned()).await;
             }
-            None => {
-                tell(handle, &printer, remarks).await;
-                std::future::pending::<()>().await;
-            }
+            None => tell(handle, &printer, remarks).await,
         }
+        // What cannot be shown is no reason for the agent to end.
+        std::future::pending::<Infallible>().await
     };
     tokio::select! {
         biased;
         () = agent.run(until) => {}
-        () = showing => {}
+        never = showing => match never {},
     }
     match screen {
         Some(screen) => screen.end(),

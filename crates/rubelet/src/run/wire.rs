@@ -26,6 +26,7 @@ use super::{Plan, groups, node, once, report, rest, user_ids};
 use crate::http::{About, Server, ServerError, State, Witnesses};
 use crate::last_agent::{Groups, LastAgent, LastAgentError};
 use crate::place::PlaceError;
+use crate::recording;
 use crate::watch::{standstill, told_to_end};
 
 /// Where everybody looks for the logs of pods, and of containers.
@@ -178,7 +179,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         never = rest::whenever_quiet(handle.board().changes(), rubelet_runtime::memory::give_back) => match never {},
     };
     if let Some(recorder) = pleg.record(None)
-        && let Err(error) = recorder.finish()
+        && let Err(error) = recording::finish(recorder).await
     {
         plan.remarks.print(&format!("the recording is not complete: {error}"));
     }

@@ -77,3 +77,34 @@ async fn goes_on(prepare: impl FnOnce(&mut Command) -> &mut Command) {
     let ended = tokio::time::timeout(PATIENCE, agent.wait()).await.expect("it ends").expect("ours");
     assert_eq!(ended.code(), Some(0));
 }
+
+#[tokio::test]
+async fn output_that_cannot_be_written_is_a_failure_but_not_that_nobody_reads_it() {
+    let code_with = async |output: Stdio| {
+        let mut completions = Command::new(env!("CARGO_BIN_EXE_rubelet"));
+        completions.args(["completions", "bash"]).stdout(output);
+        completions.status().await.expect("it runs").code()
+    };
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("a full disk");
+    assert_eq!(code_with(full.into()).await, Some(1));
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    assert_eq!(code_with(writer.into()).await, Some(0));
+}
+
+#[tokio::test]
+async fn an_empty_word_in_the_environment_is_none() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+    let mut ps = Command::new(env!("CARGO_BIN_EXE_rubelet"));
+    let output = ps.args(["ps", "-r", &runtime.endpoint()]).env("RUBELET_DATA_DIR", "").output();
+    let output = output.await.expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let mut run = Command::new(env!("CARGO_BIN_EXE_rubelet"));
+    run.args(["run", "no-such-manifest", "--listen", "off", "--data-dir"]).arg(dir.path());
+    let output = run.env("CONTAINER_RUNTIME_ENDPOINT", "").env("RUST_LOG", "rubelet=loud").output();
+    let said = String::from_utf8_lossy(&output.await.expect("it runs").stderr).into_owned();
+    assert!(!said.contains("CONTAINER_RUNTIME_ENDPOINT") && !said.contains("invalid value"), "{said}");
+    assert!(said.contains("RUST_LOG is not understood"), "{said}");
+}

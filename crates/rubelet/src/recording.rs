@@ -1,0 +1,52 @@
+//! How a recording ends.
+
+use std::time::Duration;
+
+use pleg::record::{RecordError, Recorder};
+
+/// How long a disk may take for what is still to be written.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A recording lacks its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotComplete {
+    #[error("{0}")]
+    Failed(#[from] RecordError),
+    #[error("the disk has not taken its end within {}", pleg::GoDuration(PATIENCE))]
+    Late,
+}
+
+/// Ends a recording. A disk that hangs keeps nobody from ending.
+pub(crate) async fn finish(recorder: Recorder) -> Result<(), NotComplete> {
+    finish_within(PATIENCE, || recorder.finish()).await
+}
+
+async fn finish_within(
+    patience: Duration,
+    finish: impl FnOnce() -> Result<(), RecordError> + Send + 'static,
+) -> Result<(), NotComplete> {
+    match tokio::time::timeout(patience, tokio::task::spawn_blocking(finish)).await {
+        Ok(Ok(finished)) => Ok(finished?),
+        Ok(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+        Err(_) => Err(NotComplete::Late),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_is_not_waited_for() {
+        let (writes, disk) = mpsc::channel::<()>();
+        let hangs = move || {
+            let _ = disk.recv();
+            Ok(())
+        };
+        let finished = finish_within(Duration::from_millis(10), hangs).await;
+        assert!(matches!(finished, Err(NotComplete::Late)), "{finished:?}");
+        drop(writes);
+    }
+}
