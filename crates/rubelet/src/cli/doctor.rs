@@ -68,10 +68,14 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Format::Text => text(&facts, &findings),
         Format::Json => json(&facts, &findings) + "\n",
     };
-    if let Err(error) = super::show(&said) {
+    let verdict = Verdict::of(&findings);
+    // A problem is one though nobody can read of it.
+    if let Err(error) = super::show(&said)
+        && verdict != Verdict::Ill
+    {
         return super::fail(CANNOT_TELL, &super::cannot_print(&error));
     }
-    match Verdict::of(&findings) {
+    match verdict {
         Verdict::Well => ExitCode::SUCCESS,
         Verdict::Ill => ExitCode::from(1),
         Verdict::CannotTell => CANNOT_TELL.into(),
