@@ -26,7 +26,7 @@ const STEP: u64 = 256 * 1024;
 /// Unfinished downloads are kept for a day.
 const KEEP_SECONDS: i64 = 24 * 60 * 60;
 
-/// A blob on disk, whole in length, and locked.
+/// A blob on disk, or as much of it as there is, and locked.
 #[derive(Debug)]
 pub(super) struct Download {
     pub(super) file: File,
@@ -51,16 +51,20 @@ impl Download {
     }
 }
 
-/// Fetches a blob, or what is missing of it.
+/// Waits until nobody else fetches a blob.
+pub(super) async fn claim(store: &ImageStore, wanted: &Wanted) -> Result<Download, PullReason> {
+    let path = store.paths().downloads.join(format!("{}.part", wanted.digest.hex()));
+    Ok(Download { file: lock(&path).await?, path })
+}
+
+/// Fetches what is missing of a blob.
 pub(super) async fn fetch(
-    store: &ImageStore,
+    mut download: Download,
     registry: &Registry,
     wanted: &Wanted,
     options: &PullOptions,
     progress: &Progress,
 ) -> Result<Download, PullReason> {
-    let path = store.paths().downloads.join(format!("{}.part", wanted.digest.hex()));
-    let mut download = Download { file: lock(&path).await?, path };
     let mut pause = options.retry_pause;
     let mut failures = 0;
     loop {

@@ -321,14 +321,14 @@ impl Job {
                 self.progress.tell(Event::Present(self.wanted.digest.clone()));
                 return Ok(None);
             }
-            let download =
-                download::fetch(&self.store, &self.registry, &self.wanted, &self.options, &self.progress)
-                    .await?;
-            // While we waited for another pull of this layer, it may have come to an end.
+            let claimed = download::claim(&self.store, &self.wanted).await?;
+            // While we waited for another pull of this layer, it may have come to an end, and taken its blob with it.
             if self.is_present().await? {
                 self.progress.tell(Event::Present(self.wanted.digest.clone()));
-                return Ok(Some(download.path().to_owned()));
+                return Ok(Some(claimed.path().to_owned()));
             }
+            let download =
+                download::fetch(claimed, &self.registry, &self.wanted, &self.options, &self.progress).await?;
             self.progress.tell(Event::Unpacking(self.wanted.digest.clone()));
             let (result, download) = self.unpack(download).await?;
             match result {
