@@ -9,6 +9,8 @@ use crate::{machine, prepare, sweep};
 
 /// How many random cases a property is tried with. Its own default is a few hundred.
 const RANDOM_CASES: &str = "PROPTEST_CASES";
+/// How many histories of runtimes are played to a PLEG. Its own default is a few hundred.
+const PLEG_HISTORIES: &str = "RUBELET_SOAK_HISTORIES";
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -31,8 +33,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn cargo_test(args: &Args) -> anyhow::Result<()> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features"]);
-    if std::env::var_os(RANDOM_CASES).is_none() {
-        command.env(RANDOM_CASES, "2000");
+    for variable in [RANDOM_CASES, PLEG_HISTORIES] {
+        if std::env::var_os(variable).is_none() {
+            command.env(variable, "2000");
+        }
     }
     if Demand::from_env() != Demand::Lenient {
         command.arg("--locked");

@@ -130,8 +130,13 @@ impl PodFacts<'_> {
 
     fn limit(&self, container: &Container, resource: &str) -> Quantity {
         let pod_level = self.pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
-        resource::limit(container.resources.as_ref(), resource)
-            .or_else(|| resource::limit(pod_level, resource))
+        let is_given = |limit: &Quantity| !limit.is_zero();
+        let own = resource::limit(container.resources.as_ref(), resource).filter(is_given);
+        // Pages of a size nobody may use who did not ask for them; of all else, what the pod may, or the node has.
+        if resource.starts_with("hugepages-") {
+            return own.unwrap_or_default();
+        }
+        own.or_else(|| resource::limit(pod_level, resource).filter(is_given))
             .or_else(|| self.node.allocatable.get(resource).copied())
             .unwrap_or_default()
     }
@@ -187,16 +192,23 @@ fn quoted(value: &str) -> String {
             '\u{b}' => "\\v",
             '\u{c}' => "\\f",
             c if c.is_ascii_control() => &format!("\\x{:02x}", u32::from(c)),
-            c if c.is_control() || (c.is_whitespace() && c != ' ') => &format!("\\u{:04x}", u32::from(c)),
-            c => {
+            c if c.is_ascii() || is_printable(c) => {
                 text.push(c);
                 continue;
             }
+            c if u32::from(c) > 0xffff => &format!("\\U{:08x}", u32::from(c)),
+            c => &format!("\\u{:04x}", u32::from(c)),
         };
         text.push_str(escape);
     }
     text.push('"');
     text
+}
+
+/// Whether a character that is not ASCII can be seen. What `str` escapes cannot; only at its beginning would it escape
+/// marks, too, that join what is before them.
+fn is_printable(c: char) -> bool {
+    format!("a{c}").escape_debug().nth(1) == Some(c)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! What a pod leaves on this machine when its containers are gone: volumes, control groups, logs, its folder.
 
-use std::io;
 use std::path::Path;
 
 use rubelet_model::PodUid;
@@ -28,7 +27,7 @@ pub enum LeavingsError {
     Group(#[from] GroupError),
     /// Its logs.
     #[error("its logs: {0}")]
-    Logs(#[from] io::Error),
+    Logs(#[source] VolumeError),
     /// Its folder.
     #[error("its folder: {0}")]
     Folder(#[from] VolumeError),
@@ -56,7 +55,7 @@ impl Leavings<'_> {
     /// If something cannot be removed now.
     pub fn remove(&self, uid: &PodUid) -> Result<(), LeavingsError> {
         self.release(uid)?;
-        remove_logs_of_pod(self.logs, uid.as_str())?;
+        remove_logs_of_pod(self.logs, uid.as_str()).map_err(LeavingsError::Logs)?;
         Ok(self.volumes.teardown(uid.as_str())?)
     }
 }

@@ -40,7 +40,7 @@ pub struct Delta {
     pub pods: Vec<Arc<Pod>>,
 }
 
-/// A pod that was left out, because the set has another of its name or UID before it (`FailedValidation`).
+/// A pod that was left out, because the set has another of its name or UID (`FailedValidation`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The pod.
@@ -79,7 +79,7 @@ impl Merge {
         let first_set = !self.sources.contains_key(source);
         let known = self.sources.entry(source.clone()).or_default();
 
-        let (incoming, refused) = without_duplicates(set);
+        let (incoming, refused) = without_duplicates(set, known);
         let mut changes = Changes::default();
         let mut next = BTreeMap::new();
         let mut removed: Vec<Arc<Pod>> = Vec::new();
@@ -136,6 +136,12 @@ impl SourcesReady {
         self.waiting_for.is_empty()
     }
 
+    /// Whether this one is waited for.
+    #[must_use]
+    pub fn waits_for(&self, source: &SourceId) -> bool {
+        self.waiting_for.contains(source)
+    }
+
     /// Those that were not.
     pub fn missing(&self) -> impl Iterator<Item = &SourceId> {
         self.waiting_for.iter()
@@ -168,10 +174,17 @@ impl Changes {
     }
 }
 
-fn without_duplicates(set: &[Arc<Pod>]) -> (Vec<(PodUid, Arc<Pod>)>, Vec<Refused>) {
+/// Of those that claim the same, the one that is known has it: who comes later does not take its place. Then the first.
+fn without_duplicates(
+    set: &[Arc<Pod>],
+    known: &BTreeMap<PodUid, Arc<Pod>>,
+) -> (Vec<(PodUid, Arc<Pod>)>, Vec<Refused>) {
+    let is_known =
+        |pod: &&Arc<Pod>| known.get(&pod_ref(pod).uid).is_some_and(|before| has_same_name(before, pod));
+    let (standing, new): (Vec<_>, Vec<_>) = set.iter().partition(is_known);
     let (mut names, mut uids) = (BTreeSet::new(), BTreeSet::new());
     let (mut kept, mut refused) = (Vec::new(), Vec::new());
-    for pod in set {
+    for pod in standing.into_iter().chain(new) {
         let found = pod_ref(pod);
         let name = (Arc::clone(&found.namespace), Arc::clone(&found.name));
         if names.contains(&name) {

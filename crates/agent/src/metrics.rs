@@ -86,12 +86,21 @@ impl Operation {
     }
 }
 
+/// Who wants a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    BySource,
+    /// No source any more.
+    NoLonger,
+    /// Nobody ever told of it but the runtime.
+    NotKnown,
+}
+
 /// A pod that has an actor, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CountedPod {
     pub(crate) lifecycle: &'static str,
-    /// Whether a source wants it.
-    pub(crate) is_wanted: bool,
+    pub(crate) wanted: Wanted,
     /// Whether it came from a file or a URL.
     pub(crate) is_static: bool,
     /// Whether it may still run.
@@ -108,9 +117,12 @@ pub struct Metrics {
     ended_containers: Family<EndLabel, Counter>,
     desired_pods: Family<StaticLabel, Gauge>,
     active_pods: Family<StaticLabel, Gauge>,
+    /// None, as long as there is no API server to mirror pods in.
+    mirror_pods: Gauge,
     working_pods: Family<WorkerLabel, Gauge>,
     restarted_pods: Family<StaticLabel, Counter>,
     rejected_pods: Family<ReasonLabel, Counter>,
+    collected_images: Family<ReasonLabel, Counter>,
     orphans: Counter,
     lost_actors: Counter,
     pub(crate) probes: ProbeMetrics,
@@ -132,9 +144,11 @@ impl Default for Metrics {
             ended_containers: Family::default(),
             desired_pods: Family::default(),
             active_pods: Family::default(),
+            mirror_pods: Gauge::default(),
             working_pods: Family::default(),
             restarted_pods: Family::default(),
             rejected_pods: Family::default(),
+            collected_images: Family::default(),
             orphans: Counter::default(),
             lost_actors: Counter::default(),
             probes: ProbeMetrics::default(),
@@ -165,15 +179,15 @@ impl Metrics {
         let mut counter = |name: &str, help: &str, counter: &Counter| {
             registry.register(name, help, counter.clone());
         };
-        counter("kubelet_started_pods", "Cumulative number of pods started", &self.started_pods);
+        counter("kubelet_started_pods", "[ALPHA] Cumulative number of pods started", &self.started_pods);
         counter(
             "kubelet_started_pods_errors",
-            "Cumulative number of errors when starting pods",
+            "[ALPHA] Cumulative number of errors when starting pods",
             &self.failed_pods,
         );
         counter(
             "kubelet_orphaned_runtime_pods",
-            "Cumulative number of pods that were found in the runtime although nobody wants them",
+            "[ALPHA] Cumulative number of pods that were found in the runtime although nobody wants them",
             &self.orphans,
         );
         counter(
@@ -189,17 +203,17 @@ impl Metrics {
     fn register_containers(&self, registry: &mut Registry) {
         registry.register(
             "kubelet_started_containers",
-            "Cumulative number of containers started",
+            "[ALPHA] Cumulative number of containers started",
             self.started_containers.clone(),
         );
         registry.register(
             "kubelet_started_containers_errors",
-            "Cumulative number of errors when starting containers",
+            "[ALPHA] Cumulative number of errors when starting containers",
             self.failed_containers.clone(),
         );
         registry.register(
             "kubelet_terminated_containers",
-            "Cumulative number of containers that ended, by how",
+            "[ALPHA] Cumulative number of containers that ended, by how",
             self.ended_containers.clone(),
         );
     }
@@ -207,35 +221,45 @@ impl Metrics {
     fn register_pods(&self, registry: &mut Registry) {
         registry.register(
             "kubelet_desired_pods",
-            "The number of pods that should run here",
+            "[ALPHA] The number of pods that should run here",
             self.desired_pods.clone(),
         );
         registry.register(
             "kubelet_active_pods",
-            "The number of pods that may still run",
+            "[ALPHA] The number of pods that may still run",
             self.active_pods.clone(),
         );
         registry.register(
+            "kubelet_mirror_pods",
+            "[ALPHA] The number of mirror pods the kubelet will try to create (one per admitted static pod); always zero here",
+            self.mirror_pods.clone(),
+        );
+        registry.register(
             "kubelet_working_pods",
-            "The number of pods that have an actor, by where they are in their life",
+            "[ALPHA] The number of pods that have an actor, by where they are in their life",
             self.working_pods.clone(),
         );
         registry.register(
             "kubelet_restarted_pods",
-            "Cumulative number of pods that were removed and wanted again, with the same UID, before they were gone",
+            "[ALPHA] Cumulative number of pods that were removed and wanted again, with the same UID, before they were gone",
             self.restarted_pods.clone(),
         );
         registry.register(
             "kubelet_admission_rejections",
-            "Cumulative number of pods that this node refused, by reason",
+            "[ALPHA] Cumulative number of pods that this node refused, by reason",
             self.rejected_pods.clone(),
+        );
+        registry.register(
+            "kubelet_image_garbage_collected",
+            "[ALPHA] Total number of images garbage collected by the kubelet, whether through disk usage or image age.",
+            self.collected_images.clone(),
         );
     }
 
     fn register_times(&self, registry: &mut Registry) {
         registry.register(
             "kubelet_pod_worker_duration_seconds",
-            "How long it took to bring a pod from how it is to how it should be, once",
+            "[ALPHA] How long it took to bring a pod from how it is to how it should be, once",
             self.work.clone(),
         );
         let mut histogram = |name: &str, help: &str, histogram: &Histogram| {
@@ -243,27 +267,27 @@ impl Metrics {
         };
         histogram(
             "kubelet_pod_worker_start_duration_seconds",
-            "From when a pod was first seen to when work on it began",
+            "[ALPHA] From when a pod was first seen to when work on it began",
             &self.work_start,
         );
         histogram(
             "kubelet_pod_start_duration_seconds",
-            "From when a pod was first seen to when it was seen running",
+            "[ALPHA] From when a pod was first seen to when it was seen running",
             &self.pod_start,
         );
         histogram(
             "kubelet_pod_start_total_duration_seconds",
-            "From when a pod was first seen to when it was said to run, with the time to get its images",
+            "[ALPHA] From when a pod was first seen to when it was said to run, with the time to get its images",
             &self.pod_start_total,
         );
         histogram(
             "kubelet_pod_start_sli_duration_seconds",
-            "From when a pod was first seen to when it was said to run, without the time to get its images",
+            "[ALPHA] From when a pod was first seen to when it was said to run, without the time to get its images",
             &self.pod_start_sli,
         );
         histogram(
             "kubelet_containers_per_pod_count",
-            "The number of containers of a pod",
+            "[ALPHA] The number of containers of a pod",
             &self.containers_per_pod,
         );
     }
@@ -295,6 +319,8 @@ impl Metrics {
 
     pub(crate) fn desired_pods(&self, count: usize) {
         self.desired_pods.get_or_create(&of_source(true)).set(i64::try_from(count).unwrap_or(i64::MAX));
+        // As long as there is no API server to tell of others.
+        self.desired_pods.get_or_create(&of_source(false)).set(0);
     }
 
     /// How many pods there are, by how they are.
@@ -304,8 +330,15 @@ impl Metrics {
         for pod in pods {
             let label = WorkerLabel {
                 lifecycle: pod.lifecycle,
-                config: if pod.is_wanted { "desired" } else { "orphan" },
-                r#static: if pod.is_static { "true" } else { "" },
+                config: match pod.wanted {
+                    Wanted::BySource => "desired",
+                    Wanted::NoLonger => "orphan",
+                    Wanted::NotKnown => "runtime_only",
+                },
+                r#static: match pod.wanted {
+                    Wanted::NotKnown => "unknown",
+                    Wanted::BySource | Wanted::NoLonger => of_source(pod.is_static).r#static,
+                },
             };
             *working.entry(label).or_default() += 1;
             active[usize::from(pod.is_static)] += i64::from(pod.is_active);
@@ -326,6 +359,11 @@ impl Metrics {
 
     pub(crate) fn pod_rejected(&self, reason: &str) {
         self.rejected_pods.get_or_create(&ReasonLabel { reason: reason.to_owned() }).inc();
+    }
+
+    /// An image was removed to make room.
+    pub(crate) fn image_collected(&self) {
+        self.collected_images.get_or_create(&ReasonLabel { reason: "space".to_owned() }).inc();
     }
 
     pub(crate) fn orphan(&self) {
@@ -372,10 +410,14 @@ mod tests {
         metrics.worked(Operation::Create, Duration::from_millis(20));
         metrics.work_begins(Duration::from_millis(2), 3);
         metrics.pod_runs(Duration::from_secs(7), Duration::from_secs(5));
-        let pod = CountedPod { lifecycle: "sync", is_wanted: true, is_static: true, is_active: true };
+        let pod =
+            CountedPod { lifecycle: "sync", wanted: Wanted::BySource, is_static: true, is_active: true };
         let ended = CountedPod { lifecycle: "terminated", is_active: false, ..pod };
+        let unwanted = CountedPod { lifecycle: "terminating", wanted: Wanted::NoLonger, ..pod };
+        let orphan = CountedPod { wanted: Wanted::NotKnown, is_static: false, ..unwanted };
         metrics.pods([ended, ended].into_iter());
-        metrics.pods([pod, pod, ended].into_iter());
+        metrics.pods([pod, pod, ended, unwanted, orphan].into_iter());
+        metrics.image_collected();
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
@@ -383,8 +425,14 @@ mod tests {
             "kubelet_started_containers_errors_total{container_type=\"container\",code=\"ErrImagePull\"} 1",
             "kubelet_terminated_containers_total{container_type=\"container\",exit_code=\"137\",reason=\"OOMKilled\"} 1",
             "kubelet_desired_pods{static=\"true\"} 3",
-            "kubelet_active_pods{static=\"true\"} 2",
-            "kubelet_active_pods{static=\"\"} 0",
+            "kubelet_desired_pods{static=\"\"} 0",
+            "kubelet_active_pods{static=\"true\"} 3",
+            "kubelet_active_pods{static=\"\"} 1",
+            "kubelet_mirror_pods 0",
+            "kubelet_working_pods{lifecycle=\"terminating\",config=\"orphan\",static=\"true\"} 1",
+            "kubelet_working_pods{lifecycle=\"terminating\",config=\"runtime_only\",static=\"unknown\"} 1",
+            "kubelet_image_garbage_collected_total{reason=\"space\"} 1",
+            "# HELP kubelet_started_pods [ALPHA] Cumulative number of pods started",
             "kubelet_working_pods{lifecycle=\"sync\",config=\"desired\",static=\"true\"} 2",
             "kubelet_working_pods{lifecycle=\"terminated\",config=\"desired\",static=\"true\"} 1",
             "kubelet_restarted_pods_total{static=\"true\"} 1",

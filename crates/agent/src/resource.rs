@@ -82,6 +82,12 @@ impl Quantity {
         self.nanos % NANOS_PER_UNIT == 0
     }
 
+    /// Whether it is a whole number of these.
+    #[must_use]
+    pub fn is_multiple_of(self, one: Self) -> bool {
+        self.nanos.checked_rem(one.nanos) == Some(0)
+    }
+
     /// Below zero.
     #[must_use]
     pub fn is_negative(self) -> bool {

@@ -1,5 +1,6 @@
 //! How an agent behaves on its node.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use crate::admission;
 use crate::downward::NodeFacts;
 use crate::pod::{Growth, Machine, NodeDns, SecuritySettings};
 pub use crate::probe::ProbeLimits;
+use crate::resource::Quantity;
 use crate::user_ids::{IdPool, IdPoolError};
 use crate::volumes::DataDirectory;
 
@@ -39,6 +41,8 @@ pub struct Settings {
     pub node: NodeFacts,
     /// What this node takes.
     pub admission: admission::Node,
+    /// What of the machine is not for pods, by name: all pods together are held to the rest. Nothing if they are not to be.
+    pub reserved: Option<BTreeMap<String, Quantity>>,
     /// What the limits of containers depend on.
     pub machine: Machine,
     /// What the node adds to what pods ask for of security.
@@ -59,6 +63,8 @@ pub struct Settings {
     pub parallel_pulls: usize,
     /// How often registries are asked.
     pub pull_rate: PullRate,
+    /// Whether the runtime brings images along, which no registry has.
+    pub has_built_in_images: bool,
 }
 
 impl Settings {
@@ -75,6 +81,7 @@ impl Settings {
             dns: NodeDns::default(),
             host_hosts: PathBuf::from("/etc/hosts"),
             node: NodeFacts::default(),
+            reserved: None,
             machine: Machine::default(),
             security: SecuritySettings {
                 seccomp_folder: data.join("seccomp"),
@@ -88,6 +95,7 @@ impl Settings {
             exec_probes: ProbeLimits::default(),
             parallel_pulls: 1,
             pull_rate: PullRate::default(),
+            has_built_in_images: false,
         }
     }
 }

@@ -1,9 +1,12 @@
 //! A runtime in memory, for tests on paused time: it acts, it can be observed, it holds against the agent what no runtime
 //! would forgive.
 
+mod images;
+mod losses;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ use rubelet_model::{
     RuntimePod, SandboxId, SandboxState, SandboxStatus, UnixNanos,
 };
 
-use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
+use crate::runtime::{CallError, CallFailure, Runtime};
 
 #[derive(Clone, Debug)]
 struct Sandbox {
@@ -30,6 +33,8 @@ struct World {
     calls: Vec<String>,
     next: u64,
     absent_images: BTreeSet<String>,
+    /// Those that no registry has.
+    built_in_images: BTreeSet<String>,
     lets_in: Option<String>,
     fails: BTreeMap<&'static str, CallError>,
     hangs: BTreeSet<&'static str>,
@@ -44,10 +49,13 @@ struct World {
     /// Whether it does not know that containers can have a stop signal.
     lacks_stop_signals: bool,
     stop_signals: BTreeMap<ContainerId, v1::Signal>,
+    /// How containers end that are stopped, if not as SIGTERM would end them.
+    stop_codes: BTreeMap<String, i32>,
     annotations: HashMap<ContainerId, HashMap<String, String>>,
     images: Vec<v1::Image>,
     image_folder: Option<PathBuf>,
     stuck_images: BTreeSet<String>,
+    pulls_take: Duration,
 }
 
 impl World {
@@ -85,6 +93,17 @@ impl FakeRuntime {
             None => {
                 world.fails.remove(call);
             }
+        }
+    }
+
+    /// Nobody is there to answer a call, from now on or no longer.
+    pub(crate) fn be_away(&self, call: &'static str, is_away: bool) {
+        let mut world = self.0.lock();
+        if is_away {
+            let message = "connection refused".into();
+            world.fails.insert(call, CallError { failure: CallFailure::Unavailable, message });
+        } else {
+            world.fails.remove(call);
         }
     }
 
@@ -155,37 +174,14 @@ impl FakeRuntime {
         self.0.lock().lacks_stop_signals = true;
     }
 
+    /// Containers of this name end like this when they are stopped from now on.
+    pub(crate) fn ends_with(&self, name: &str, code: i32) {
+        self.0.lock().stop_codes.insert(name.to_owned(), code);
+    }
+
     /// A call never comes back from now on.
     pub(crate) fn hang(&self, call: &'static str) {
         self.0.lock().hangs.insert(call);
-    }
-
-    /// An image that is not there, or is again.
-    pub(crate) fn image_is_absent(&self, name: &str, is_absent: bool) {
-        let mut world = self.0.lock();
-        if is_absent {
-            world.absent_images.insert(name.to_owned());
-        } else {
-            world.absent_images.remove(name);
-        }
-    }
-
-    /// These images are kept, in this folder.
-    pub(crate) fn keeps_images(&self, ids: &[&str], folder: &Path) {
-        let mut world = self.0.lock();
-        let image = |id: &&str| v1::Image { id: (*id).to_owned(), size: 4_096, ..v1::Image::default() };
-        world.images = ids.iter().map(image).collect();
-        world.image_folder = Some(folder.to_owned());
-    }
-
-    /// An image that cannot be removed.
-    pub(crate) fn image_is_stuck(&self, id: &str) {
-        self.0.lock().stuck_images.insert(id.to_owned());
-    }
-
-    /// Only this user gets images from now on.
-    pub(crate) fn let_in(&self, user: &str) {
-        self.0.lock().lets_in = Some(user.to_owned());
     }
 
     /// The process of the newest container of this name ends, if one runs.
@@ -203,21 +199,6 @@ impl FakeRuntime {
         running.exit_code = code;
         running.finished_at = now;
         running.reason = if code == 0 { "Completed".into() } else { "Error".into() };
-    }
-
-    /// Every sandbox breaks.
-    pub(crate) fn break_sandboxes(&self) {
-        let mut world = self.0.lock();
-        for sandbox in world.sandboxes.values_mut() {
-            sandbox.status.state = SandboxState::NotReady;
-        }
-    }
-
-    /// The machine starts anew: nothing is left of any pod.
-    pub(crate) fn forget_everything(&self) {
-        let mut world = self.0.lock();
-        world.sandboxes.clear();
-        world.containers.clear();
     }
 
     /// Everything that runs, as `name-attempt`.
@@ -477,10 +458,11 @@ impl Runtime for FakeRuntime {
         self.call("stop_container", format!("stop {name} in {}s", grace.as_secs())).await?;
         let mut world = self.0.lock();
         let now = world.tick();
+        let code = world.stop_codes.get(&name).copied().unwrap_or(143);
         if let Some((_, status)) = world.containers.get_mut(id)
-            && status.state == ContainerState::Running
+            && matches!(status.state, ContainerState::Running | ContainerState::Unknown)
         {
-            (status.state, status.exit_code, status.finished_at) = (ContainerState::Exited, 143, now);
+            (status.state, status.exit_code, status.finished_at) = (ContainerState::Exited, code, now);
         }
         Ok(())
     }
@@ -543,50 +525,6 @@ impl Runtime for FakeRuntime {
         let Some(status) = known else { return Err(refused("no such container")) };
         self.call("reopen_log", format!("reopen the log of {}-{}", status.name, status.attempt)).await?;
         std::fs::File::create_new(&*status.log_path).map(drop).map_err(|error| refused(&error.to_string()))
-    }
-}
-
-impl ImageStore for FakeRuntime {
-    async fn image(&self, name: &str) -> Result<Option<v1::Image>, CallError> {
-        let is_absent = self.0.lock().absent_images.contains(name);
-        Ok((!is_absent).then(|| v1::Image { id: "sha256:1".to_owned(), size: 4_096, ..v1::Image::default() }))
-    }
-
-    async fn pull(
-        &self,
-        name: &str,
-        auth: Option<v1::AuthConfig>,
-        _: v1::PodSandboxConfig,
-    ) -> Result<String, CallError> {
-        let user = auth.map(|auth| auth.username);
-        let words = user.as_ref().map_or(format!("pull {name}"), |user| format!("pull {name} as {user}"));
-        self.call("pull", words).await?;
-        if self.0.lock().lets_in.as_ref().is_some_and(|wanted| user.as_ref() != Some(wanted)) {
-            return Err(refused(&format!("no pull for {}", user.unwrap_or_else(|| "nobody".to_owned()))));
-        }
-        if self.0.lock().absent_images.contains(name) {
-            return Err(CallError { failure: CallFailure::NotFound, message: "no such image".into() });
-        }
-        Ok("sha256:1".to_owned())
-    }
-
-    async fn images(&self) -> Result<Vec<v1::Image>, CallError> {
-        Ok(self.0.lock().images.clone())
-    }
-
-    async fn image_folder(&self) -> Result<Option<PathBuf>, CallError> {
-        Ok(self.0.lock().image_folder.clone())
-    }
-
-    async fn remove_image(&self, id: &str) -> Result<(), CallError> {
-        self.call("remove_image", format!("remove image {id}")).await?;
-        // As long as a large one takes.
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        if self.0.lock().stuck_images.contains(id) {
-            return Err(refused("it is in use"));
-        }
-        self.0.lock().images.retain(|image| image.id != id);
-        Ok(())
     }
 }
 

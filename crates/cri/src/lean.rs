@@ -182,7 +182,7 @@ impl Lean for SandboxList {
     }
 
     fn begin_message(&mut self, length: usize) {
-        self.largest_message = length.max(self.largest_message);
+        self.size += length;
     }
 }
 
@@ -237,7 +237,7 @@ impl Lean for ContainerList {
     }
 
     fn begin_message(&mut self, length: usize) {
-        self.largest_message = length.max(self.largest_message);
+        self.size += length;
     }
 }
 

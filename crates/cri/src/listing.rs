@@ -74,8 +74,8 @@ pub struct SandboxList {
     pub unreadable: usize,
     /// The connection that answered.
     pub epoch: u64,
-    /// The size of the largest message that it came in, in bytes.
-    pub largest_message: usize,
+    /// The size of all messages that it came in, in bytes: of the one that it would take if it came in one.
+    pub size: usize,
     /// Whether it came state by state, since all of it was too large for one message.
     pub in_parts: bool,
 }
@@ -90,8 +90,8 @@ pub struct ContainerList {
     pub unreadable: usize,
     /// The connection that answered.
     pub epoch: u64,
-    /// The size of the largest message that it came in, in bytes.
-    pub largest_message: usize,
+    /// The size of all messages that it came in, in bytes: of the one that it would take if it came in one.
+    pub size: usize,
     /// Whether it came state by state, since all of it was too large for one message.
     pub in_parts: bool,
 }
@@ -202,7 +202,7 @@ impl SandboxList {
     /// Forgets everything, but keeps the memory, unless it is much more than the last use took.
     pub(crate) fn clear(&mut self) {
         empty(&mut self.text, &mut self.rows);
-        (self.unreadable, self.epoch, self.largest_message) = (0, 0, 0);
+        (self.unreadable, self.epoch, self.size) = (0, 0, 0);
         self.in_parts = false;
     }
 
@@ -263,7 +263,7 @@ impl ContainerList {
     /// Forgets everything, but keeps the memory, unless it is much more than the last use took.
     pub(crate) fn clear(&mut self) {
         empty(&mut self.text, &mut self.rows);
-        (self.unreadable, self.epoch, self.largest_message) = (0, 0, 0);
+        (self.unreadable, self.epoch, self.size) = (0, 0, 0);
         self.in_parts = false;
     }
 

@@ -15,6 +15,10 @@ use crate::clock::Stamp;
 use crate::observe::ObserveError;
 use crate::requests::Requests;
 
+/// How many pods are remembered that were found absent. Lists that prove the same of all make them needless, but there are
+/// none of those while a runtime has something that cannot be read.
+const MOST_ABSENT: usize = 10_000;
+
 /// What the cache has to say of a pod: its status, or why the newest inspection failed.
 pub type CachedStatus = Result<Arc<PodStatus>, ObserveError>;
 
@@ -69,6 +73,16 @@ impl State {
         };
         let vouched_for = if self.held.contains(pod) { None } else { global };
         itself.max(vouched_for).is_some_and(|asked| asked > than).then(|| self.get(pod))
+    }
+
+    /// Remembers that a pod was absent as of `asked`, and forgets the one of which that was found out first, if there are too
+    /// many.
+    fn note_absent(&mut self, pod: PodUid, asked: Stamp) {
+        self.absent.insert(pod, asked);
+        if self.absent.len() > MOST_ABSENT {
+            let oldest = self.absent.iter().min_by_key(|(_, asked)| **asked).map(|(pod, _)| pod.clone());
+            oldest.and_then(|pod| self.absent.remove(&pod));
+        }
     }
 
     /// Wakes whoever waits for something about `pod` as of `asked` or earlier.
@@ -133,9 +147,7 @@ impl CacheWriter {
         state.held.remove(pod);
         match state.entries.get_mut(pod) {
             Some(entry) => entry.observed = asked,
-            None => {
-                state.absent.insert(pod.clone(), asked);
-            }
+            None => state.note_absent(pod.clone(), asked),
         }
         state.notify(pod, asked);
     }

@@ -29,7 +29,7 @@ mod wishes;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use rubelet_model::PodUid;
+use rubelet_model::{PodRef, PodUid};
 use serde::{Deserialize, Serialize};
 
 use agenda::{Agenda, Task};
@@ -40,7 +40,7 @@ use wishes::Wish;
 
 pub use config::Config;
 pub use period::PeriodReason;
-pub(crate) use protocol::{Effect, Input, Measure};
+pub(crate) use protocol::{Ask, Effect, Input, Measure, News};
 pub(crate) use tally::Tally;
 
 use crate::clock::{Now, Stamp};
@@ -90,6 +90,9 @@ pub(crate) struct Core {
     last_ticket: u64,
     last_seq: u64,
     list_facts: ListFacts,
+    /// When the last look at a single pod that succeeded was asked for.
+    #[serde(default)]
+    last_look: Option<Stamp>,
     last_inspection: Option<Stamp>,
 }
 
@@ -127,6 +130,7 @@ impl Core {
             last_ticket: 0,
             last_seq: 0,
             list_facts: ListFacts::default(),
+            last_look: None,
             last_inspection: None,
         }
     }
@@ -199,6 +203,12 @@ impl Core {
         self.records.len()
     }
 
+    /// The pod with this key, with its names if they are known.
+    #[must_use]
+    pub(crate) fn named(&self, pod: &PodUid) -> PodRef {
+        self.records.get(pod).map_or_else(|| PodRef::new(pod.clone(), "", ""), |record| record.pod.clone())
+    }
+
     /// How many inspections are under way.
     #[must_use]
     pub(crate) fn inspections_in_flight(&self) -> usize {
@@ -216,6 +226,7 @@ impl Core {
                     }
                 }
                 Task::Inspect => self.inspect_again(&pod, now, out),
+                Task::Believe => self.believe(&pod, now, out),
             }
         }
     }
@@ -224,8 +235,9 @@ impl Core {
     #[must_use]
     pub(crate) fn health(&self, calls: &[(Stage, CallInFlight)], now: Stamp) -> Health {
         let pods = self.troubled_pods(now);
-        let health = Health::assess(&self.list_facts, pods, calls, self.config.relist_threshold, now);
+        let health = Health::assess(&self.list_facts, pods, calls, &self.config, now);
         Health {
+            last_look: self.last_look.map(|asked| asked.until(now)),
             last_inspection: self.last_inspection.map(|begun| begun.until(now)),
             waiting_pods: self.records.values().filter(|record| self.waits_long(record, now)).count(),
             ..health
@@ -253,6 +265,7 @@ impl Core {
         Some(PodFacts {
             pod: record.pod.clone(),
             since,
+            last_success: record.last_success,
             failures: trouble.map_or(0, |trouble| trouble.failures),
             last_error: trouble.map(|trouble| trouble.last_error.clone()),
         })
@@ -265,6 +278,8 @@ mod harness;
 mod look_scenarios;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod report_scenarios;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]

@@ -5,10 +5,11 @@ mod known;
 mod texts;
 
 use std::collections::HashSet;
-use std::future::ready;
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::future::Either;
+use futures_util::{StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream};
 use parking_lot::Mutex;
 use rubelet_cri::{ContainerList, Error, ErrorKind, ListFilter, RuntimeClient, SandboxList};
 use rubelet_model::{
@@ -22,7 +23,7 @@ use crate::announce::StreamError;
 use crate::observe::{Call, Failure, Listing, Observe, ObserveError};
 use crate::progress::Progress;
 
-/// How many status calls are made at once for one pod. A pod has a sandbox and a few containers, so nearly always it is
+/// How many status calls are made at once for one pod, of sandboxes and containers. A pod has a sandbox and a few containers, so nearly always it is
 /// inspected in the time of one call; one with hundreds of dead containers must not flood the runtime.
 const CALLS_PER_POD: usize = 4;
 
@@ -167,10 +168,30 @@ impl Observe for CriObserver {
     }
 
     async fn inspect(&self, pod: &RuntimePod, progress: &Progress) -> Result<PodStatus, ObserveError> {
-        let sandboxes = pod.sandboxes.iter().map(|listed| self.sandbox(&listed.id, progress)).collect();
-        let containers = pod.containers.iter().map(|listed| self.container(listed, progress)).collect();
-        let (sandboxes, containers) = tokio::try_join!(all_there(sandboxes), all_there(containers))?;
-        let mut status = PodStatus { pod: pod.pod.clone(), ips: Vec::new(), sandboxes, containers };
+        let sandboxes = pod.sandboxes.iter().map(|listed| {
+            let status = self.sandbox(&listed.id, progress);
+            Either::Left(status.map_ok(|status| status.map(Part::Sandbox)))
+        });
+        let containers = pod.containers.iter().map(|listed| {
+            let status = self.container(listed, progress);
+            Either::Right(status.map_ok(|status| status.map(Part::Container)))
+        });
+        let calls: Vec<_> = sandboxes.chain(containers).collect();
+        let mut parts = pin!(stream::iter(calls).buffered(CALLS_PER_POD));
+        let mut status = PodStatus {
+            pod: pod.pod.clone(),
+            ips: Vec::new(),
+            sandboxes: Vec::with_capacity(pod.sandboxes.len()),
+            containers: Vec::with_capacity(pod.containers.len()),
+        };
+        while let Some(part) = parts.try_next().await? {
+            match part {
+                Some(Part::Sandbox(sandbox)) => status.sandboxes.push(sandbox),
+                Some(Part::Container(container)) => status.containers.push(container),
+                // It is gone.
+                None => {}
+            }
+        }
         if let Some(active) = status.active_sandbox() {
             status.ips = active.ips.clone();
         }
@@ -178,12 +199,10 @@ impl Observe for CriObserver {
     }
 }
 
-/// What these calls find, in their order, or the first failure.
-async fn all_there<T>(
-    calls: Vec<impl Future<Output = Result<Option<T>, ObserveError>>>,
-) -> Result<Vec<T>, ObserveError> {
-    let found = stream::iter(calls).buffered(CALLS_PER_POD);
-    found.try_filter_map(|status| ready(Ok(status))).try_collect().await
+/// What one status call is about.
+enum Part {
+    Sandbox(SandboxStatus),
+    Container(ContainerStatus),
 }
 
 fn failed(call: Call, target: Option<&str>, error: &Error) -> ObserveError {

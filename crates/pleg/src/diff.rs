@@ -102,6 +102,16 @@ pub(crate) const fn events(old: Option<Known>, new: Option<Seen>) -> &'static [E
     }
 }
 
+/// Whether more is told of something if it is told that it was `between` before it is told that it is `next`.
+#[must_use]
+pub(crate) fn is_told_by(between: Seen, old: Option<Known>, next: Option<Seen>) -> bool {
+    // What runs has not ended, whoever said so.
+    let is_taken_back = between == Seen::Exited && next == Some(Seen::Running);
+    let at_once = events(old, next);
+    let one_by_one = events(old, Some(between)).iter().chain(events(Some(commit(old, between)), next));
+    !is_taken_back && one_by_one.into_iter().any(|kind| kind.is_delivered() && !at_once.contains(kind))
+}
+
 /// What is known once `new` has been committed over `old`.
 #[must_use]
 pub(crate) const fn commit(old: Option<Known>, new: Seen) -> Known {

@@ -13,7 +13,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 
 use crate::announce::StreamError;
 use crate::clock::Stamp;
-use crate::core::{Effect, Input};
+use crate::core::{Ask, Effect, Input};
 use crate::hints::{self, Begin};
 use crate::observe::{Call, Failure, Observe, ObserveError};
 use crate::progress::Stage;
@@ -108,26 +108,26 @@ impl<O: Observe> Driver<O> {
 
     fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::List { asked } => self.list(asked),
-            Effect::Look { pod, asked } => self.look(pod, asked),
-            Effect::Inspect { snapshot, ticket } => self.inspect(snapshot, ticket),
-            Effect::Abandon { ticket } => {
+            Effect::Ask(ask) => self.ask(ask),
+            Effect::Publish(news) => self.shared.publish(news),
+        }
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        match ask {
+            Ask::List { asked } => self.list(asked),
+            Ask::Look { pod, asked } => self.look(pod, asked),
+            Ask::Inspect { snapshot, ticket } => self.inspect(snapshot, ticket),
+            Ask::Abandon { ticket } => {
                 if let Some(inspection) = self.inspections.remove(&ticket) {
                     inspection.abort();
                 }
             }
-            Effect::AbandonLook { pod, asked } => {
+            Ask::AbandonLook { pod, asked } => {
                 if let Some(look) = self.looks.remove(&(pod, asked)) {
                     look.abort();
                 }
             }
-            Effect::Store { .. }
-            | Effect::Forget { .. }
-            | Effect::Hold { .. }
-            | Effect::Settle { .. }
-            | Effect::Tell(_)
-            | Effect::Advance { .. }
-            | Effect::Measure(_) => self.shared.publish(effect),
         }
     }
 

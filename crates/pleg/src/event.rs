@@ -140,6 +140,9 @@ pub struct Exit {
     pub oom_killed: bool,
 }
 
+/// How a container ended, and when, if that is known.
+pub(crate) type End = (Exit, Option<UnixNanos>);
+
 /// What made the PLEG look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

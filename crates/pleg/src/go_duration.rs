@@ -66,17 +66,27 @@ fn decimal(f: &mut fmt::Formatter<'_>, value: u128, unit: u128) -> fmt::Result {
     write!(f, ".{}", text.trim_end_matches('0'))
 }
 
-/// Lengths of time as seconds, for programs.
-pub(crate) mod seconds {
+/// Lengths of time as seconds, for programs: for `#[serde(with = "…")]`.
+pub mod seconds {
     use std::time::Duration;
 
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    /// Writes a length of time.
+    ///
+    /// # Errors
+    ///
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(duration.as_secs_f64())
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    /// Reads a length of time.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let seconds = f64::deserialize(deserializer)?;
         Duration::try_from_secs_f64(seconds).map_err(serde::de::Error::custom)
     }

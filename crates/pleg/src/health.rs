@@ -11,6 +11,7 @@ use rubelet_model::PodRef;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
+use crate::core::Config;
 use crate::go_duration::GoDuration;
 use crate::observe::ObserveError;
 use crate::progress::{CallInFlight, CallReport, Stage};
@@ -49,6 +50,8 @@ pub(crate) struct PodFacts {
     pub pod: PodRef,
     /// Since when: the start of the first inspection that has not succeeded.
     pub since: Stamp,
+    /// The start of the last inspection that has.
+    pub last_success: Option<Stamp>,
     /// How many inspections failed since.
     pub failures: u64,
     /// The last error.
@@ -67,6 +70,9 @@ pub struct Health {
     /// How long ago the last list that succeeded was asked for.
     #[serde(rename = "lastListSeconds", with = "crate::go_duration::optional_seconds")]
     pub last_list: Option<Duration>,
+    /// How long ago the last look at a single pod that succeeded was asked for.
+    #[serde(default, rename = "lastLookSeconds", with = "crate::go_duration::optional_seconds")]
+    pub last_look: Option<Duration>,
     /// How long ago the last inspection that succeeded was begun.
     #[serde(rename = "lastInspectionSeconds", with = "crate::go_duration::optional_seconds")]
     pub last_inspection: Option<Duration>,
@@ -96,6 +102,14 @@ pub struct StuckPod {
     /// For how long.
     #[serde(rename = "ageSeconds", with = "crate::go_duration::seconds")]
     pub age: Duration,
+    /// How long ago the last inspection of it that succeeded was begun.
+    #[serde(
+        default,
+        rename = "lastSuccessSeconds",
+        skip_serializing_if = "Option::is_none",
+        with = "crate::go_duration::optional_seconds"
+    )]
+    pub last_success: Option<Duration>,
     /// The call that is being waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallReport>,
@@ -113,9 +127,10 @@ impl Health {
         list: &ListFacts,
         pods: Vec<PodFacts>,
         calls: &[(Stage, CallInFlight)],
-        threshold: Duration,
+        config: &Config,
         now: Stamp,
     ) -> Self {
+        let Config { relist_threshold: threshold, slow_after, .. } = *config;
         let last_list = list.last_success.map(|asked| asked.until(now));
         let sentence = match last_list {
             None => Some("pleg has yet to be successful".to_owned()),
@@ -139,6 +154,7 @@ impl Health {
             .into_iter()
             .map(|facts| StuckPod {
                 age: facts.since.until(now),
+                last_success: facts.last_success.map(|begun| begun.until(now)),
                 call: calls
                     .iter()
                     .find(|(stage, _)| *stage == Stage::Inspect(facts.pod.uid.clone()))
@@ -147,12 +163,15 @@ impl Health {
                 failures: facts.failures,
                 last_error: facts.last_error,
             })
+            // One that takes long because it has much to ask, and is answered, gets on.
+            .filter(|pod| pod.failures > 0 || pod.call.as_ref().is_none_or(|call| call.age >= slow_after))
             .collect();
         stuck_pods.sort_by(|a, b| b.age.cmp(&a.age).then_with(|| a.pod.cmp(&b.pod)));
         Self {
             healthy: problem.is_none(),
             problem,
             last_list,
+            last_look: None,
             last_inspection: None,
             list_failures: list.failures,
             list_error: list.last_failure.as_ref().map(|(_, error)| error.clone()),
@@ -217,14 +236,12 @@ mod tests {
     use super::*;
     use crate::observe::{Call, Failure};
 
-    const THRESHOLD: Duration = Duration::from_secs(180);
-
     fn at(seconds: u64) -> Stamp {
         Stamp::ZERO.plus(Duration::from_secs(seconds))
     }
 
     fn assess(list: &ListFacts, calls: &[(Stage, CallInFlight)], now: u64) -> Health {
-        Health::assess(list, Vec::new(), calls, THRESHOLD, at(now))
+        Health::assess(list, Vec::new(), calls, &Config::default(), at(now))
     }
 
     #[test]
@@ -276,14 +293,32 @@ mod tests {
         let mut list = ListFacts::default();
         list.succeeded(at(99), 0);
         let pod = PodRef::new("u1", "web", "nginx-0");
-        let facts = PodFacts { pod, since: at(0), failures: 0, last_error: None };
+        let facts = PodFacts { pod, since: at(0), last_success: None, failures: 0, last_error: None };
         let hung = CallInFlight { call: Call::ContainerStatus, target: Some("c0ffee".into()), since: at(20) };
         let calls = [(Stage::Inspect("u1".into()), hung)];
-        let health = Health::assess(&list, vec![facts], &calls, THRESHOLD, at(100));
+        let health = Health::assess(&list, vec![facts], &calls, &Config::default(), at(100));
         assert!(health.healthy);
         assert_eq!(
             health.to_string(),
             "ok; pod web/nginx-0 not inspected for 1m40s, container_status of c0ffee in flight for 1m20s"
         );
+    }
+
+    #[test]
+    fn an_inspection_that_is_long_but_gets_on_is_not_stuck() {
+        let pod = PodRef::new("u1", "web", "nginx-0");
+        let call = |seconds| CallInFlight { call: Call::ContainerStatus, target: None, since: at(seconds) };
+        // failures, when the call in flight was made → is it stuck at 100?
+        for (failures, made, is_stuck) in
+            [(0, Some(100), false), (0, Some(99), true), (0, None, true), (1, Some(100), true)]
+        {
+            let facts =
+                PodFacts { pod: pod.clone(), since: at(0), last_success: None, failures, last_error: None };
+            let calls: Vec<_> =
+                made.map(|made| (Stage::Inspect("u1".into()), call(made))).into_iter().collect();
+            let health =
+                Health::assess(&ListFacts::default(), vec![facts], &calls, &Config::default(), at(100));
+            assert_eq!(!health.stuck_pods.is_empty(), is_stuck, "{failures} {made:?}");
+        }
     }
 }

@@ -43,6 +43,7 @@ pub(crate) async fn follow<O: Observe>(observer: Arc<O>, shared: Arc<Shared>, be
         let opened = Instant::now();
         let error = read(&*observer, &shared).await;
         tracing::debug!(%error, "no announcements from the runtime");
+        shared.metrics.streams_failed.inc();
         shared.requests.stream_ended(error.clone());
         let pause = pauses.after(&error, opened.elapsed());
         reach.borrow_and_update();
@@ -60,13 +61,18 @@ async fn read<O: Observe>(observer: &O, shared: &Shared) -> StreamError {
         Ok(stream) => stream,
         Err(error) => return error,
     };
+    shared.metrics.streams_opened.inc();
     shared.requests.stream_opened();
     let opened = Instant::now();
     let mut is_first = true;
     loop {
         match stream.next().await {
             Some(Ok(announcement)) => {
-                shared.requests.announce(announcement, shared.clock.stamp());
+                let now = shared.clock.now();
+                if let Some(made) = announcement.announced_at.filter(|made| made.is_set()) {
+                    shared.metrics.announced(made, now.wall);
+                }
+                shared.requests.announce(announcement, now.stamp);
                 is_first = false;
             }
             Some(Err(error)) => return error,

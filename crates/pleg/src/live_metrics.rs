@@ -45,6 +45,12 @@ impl Collector for LiveMetrics {
             oldest(|stage| matches!(stage, Stage::List)).as_secs_f64(),
         )?;
         gauge(
+            "pleg_look_in_flight",
+            "For how long the oldest look at a single pod under way has been waited for; zero if there is none",
+            seconds,
+            oldest(|stage| matches!(stage, Stage::Look(_))).as_secs_f64(),
+        )?;
+        gauge(
             "pleg_inspection_in_flight",
             "For how long the oldest status call under way has been waited for; zero if there is none",
             seconds,

@@ -1,7 +1,9 @@
 //! The PLEG's numbers, under the kubelet's names, so that existing dashboards and alerts work.
 
 use std::fmt::Error;
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -10,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
-use rubelet_model::ContainerState;
+use rubelet_model::{ContainerState, UnixNanos};
 
 use crate::core::Measure;
 
@@ -37,21 +39,30 @@ pub struct Metrics {
     pub(crate) period: Gauge<f64, AtomicU64>,
     recording: Gauge,
     left_out: Counter,
-    discarded: Discarded,
+    /// No event is ever lost: stays zero.
+    discarded: Count,
+    pub(crate) streams_failed: Count,
+    pub(crate) streams_opened: Count,
+    stream_latency: Histogram,
 }
 
-/// Events lost. The kubelet's name for it lacks the suffix that counters get in this format, so it is encoded
-/// by hand; and no event is ever lost, so it has no value to keep.
-#[derive(Clone, Copy, Debug)]
-struct Discarded;
+/// A count. Some of the kubelet's names lack the suffix that counters get in this format, so they are encoded by hand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Count(Arc<AtomicU64>);
 
-impl TypedMetric for Discarded {
+impl Count {
+    pub(crate) fn inc(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl TypedMetric for Count {
     const TYPE: MetricType = MetricType::Unknown;
 }
 
-impl EncodeMetric for Discarded {
+impl EncodeMetric for Count {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), Error> {
-        encoder.encode_gauge(&0_i64)
+        encoder.encode_gauge(&self.0.load(Ordering::Relaxed))
     }
 
     fn metric_type(&self) -> MetricType {
@@ -74,7 +85,10 @@ impl Default for Metrics {
             period: Gauge::default(),
             recording: Gauge::default(),
             left_out: Counter::default(),
-            discarded: Discarded,
+            discarded: Count::default(),
+            streams_failed: Count::default(),
+            streams_opened: Count::default(),
+            stream_latency: Histogram::new(SECONDS),
         }
     }
 }
@@ -105,7 +119,22 @@ impl Metrics {
         registry.register(
             "kubelet_pleg_discard_events",
             "[ALPHA] The number of discard events in PLEG; always zero here",
-            self.discarded,
+            self.discarded.clone(),
+        );
+        registry.register(
+            "kubelet_evented_pleg_connection_error_count",
+            "[ALPHA] The number of errors encountered during the establishment of streaming connection with the CRI runtime",
+            self.streams_failed.clone(),
+        );
+        registry.register(
+            "kubelet_evented_pleg_connection_success_count",
+            "[ALPHA] The number of times a streaming client was obtained to receive CRI Events",
+            self.streams_opened.clone(),
+        );
+        registry.register(
+            "kubelet_evented_pleg_connection_latency_seconds",
+            "[ALPHA] The latency of streaming connection with the CRI runtime, measured in seconds",
+            self.stream_latency.clone(),
         );
         registry.register(
             "kubelet_running_pods",
@@ -149,6 +178,12 @@ impl Metrics {
         );
     }
 
+    /// Something that the runtime announced at `made` was heard at `heard`, by its clock and ours.
+    pub(crate) fn announced(&self, made: UnixNanos, heard: UnixNanos) {
+        let nanos = u64::try_from(heard.0.saturating_sub(made.0)).unwrap_or(0);
+        self.stream_latency.observe(Duration::from_nanos(nanos).as_secs_f64());
+    }
+
     #[cfg(feature = "record")]
     pub(crate) fn recorded(&self, noted: crate::record::Noted) {
         let is_taken = noted == crate::record::Noted::Taken;
@@ -185,8 +220,6 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::core::Tally;
 
@@ -197,6 +230,11 @@ mod tests {
         metrics.register(&mut registry);
         metrics.observe(Measure::Running(Tally { running_pods: 2, containers: [0, 1, 1, 2] }));
         metrics.observe(Measure::Relist { took: Duration::from_millis(30), asked: None });
+        metrics.streams_opened.inc();
+        metrics.streams_failed.inc();
+        metrics.streams_failed.inc();
+        metrics.announced(UnixNanos(1_000_000_000), UnixNanos(1_020_000_000));
+        metrics.announced(UnixNanos(2_000_000_000), UnixNanos(1_000_000_000));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
         for line in [
@@ -206,6 +244,10 @@ mod tests {
             "kubelet_pleg_pod_relist_duration_seconds_count 0",
             "kubelet_pleg_last_seen_seconds 0.0",
             "kubelet_pleg_discard_events 0",
+            "kubelet_evented_pleg_connection_error_count 2",
+            "kubelet_evented_pleg_connection_success_count 1",
+            "kubelet_evented_pleg_connection_latency_seconds_bucket{le=\"0.025\"} 2",
+            "kubelet_evented_pleg_connection_latency_seconds_sum 0.02",
             "kubelet_running_pods 2",
             "kubelet_running_containers{container_state=\"created\"} 0",
             "kubelet_running_containers{container_state=\"running\"} 1",

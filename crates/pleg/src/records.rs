@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::announce::LifeStep;
 use crate::clock::Stamp;
-use crate::core::{Effect, Measure, Tally};
+use crate::core::{Effect, Measure, News, Tally};
 use crate::diff::{self, Known, Seen, Told};
-use crate::event::{EventKind, Subject, Trigger};
+use crate::event::{End, EventKind, Subject, Trigger};
 use crate::observe::ObserveError;
 
 mod register;
@@ -84,12 +84,26 @@ pub(crate) enum Recheck {
     Due,
 }
 
-/// A status that shows an end which is often wrong at first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Doubt {
-    /// From when on it is believed.
-    pub(crate) until: Stamp,
+/// What an inspection has found.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// What was inspected, and since when.
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) started: Stamp,
     pub(crate) status: Arc<PodStatus>,
+}
+
+/// That ends are not believed which are often wrong at first.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Doubt {
+    /// From when on all of them are.
+    pub(crate) until: Stamp,
+    /// From when on each of them is.
+    #[serde(default)]
+    pub(crate) ends: BTreeMap<ContainerId, Stamp>,
+    /// Recordings of earlier versions have here what is withheld.
+    #[serde(default, skip_serializing)]
+    pub(crate) status: Option<Arc<PodStatus>>,
 }
 
 /// Of recordings that do not say it: nothing was asked about then.
@@ -125,11 +139,17 @@ pub(crate) struct Record {
     pub(crate) reinspect: Option<Stamp>,
     /// Whether an end that may yet turn out otherwise is looked at once more.
     pub(crate) recheck: Recheck,
-    /// What an inspection found that is not believed yet.
     pub(crate) doubt: Option<Box<Doubt>>,
+    /// What the last inspections found that are not committed yet, since more may be known in a moment: the last one, and
+    /// before it those of which something would not be told without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<Found>,
     /// Containers of whose end not everything may be known yet, and from when on it is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) incomplete_ends: BTreeMap<ContainerId, Stamp>,
+    /// How containers ended whose end has not been told: the last word of an inspection, also of what has gone since.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) untold_ends: BTreeMap<ContainerId, End>,
     /// Whether the first list of all showed it: what had ended then will not be known any better.
     #[serde(default = "yes")]
     pub(crate) is_from_before: bool,
@@ -141,6 +161,9 @@ pub(crate) struct Record {
     pub(crate) patience_ends: Option<Stamp>,
     pub(crate) inspection: Inspection,
     pub(crate) trouble: Option<Box<Trouble>>,
+    /// When the last inspection that succeeded was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_success: Option<Stamp>,
     /// Whether the cache was told not to vouch for this pod by its global time.
     pub(crate) held: bool,
 }
@@ -162,12 +185,15 @@ impl Record {
             reinspect: None,
             recheck: Recheck::No,
             doubt: None,
+            withheld: Vec::new(),
             incomplete_ends: BTreeMap::new(),
+            untold_ends: BTreeMap::new(),
             is_from_before,
             awaited_ends: BTreeMap::new(),
             patience_ends: None,
             inspection: Inspection::Idle,
             trouble: None,
+            last_success: None,
             held: false,
         }
     }
@@ -175,7 +201,7 @@ impl Record {
     /// The look at it has ended: its inspection has, or there was none to make.
     pub(crate) fn end_look(&mut self, now: Stamp) -> Option<Effect> {
         let since = self.looked_since.take()?;
-        Some(Effect::Measure(Measure::Look(since.until(now))))
+        Some(Effect::Publish(News::Measure(Measure::Look(since.until(now)))))
     }
 
     /// What a list view of this pod counts.
@@ -194,6 +220,11 @@ impl Record {
             && !self.held
     }
 
+    /// Whether nothing of it has to be asked for again.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.trouble.is_none() && !self.parts_missing
+    }
+
     /// Whether it must be inspected even if it did not change.
     pub(crate) fn wants_inspection(&self) -> bool {
         self.reinspect.is_some() || self.recheck == Recheck::Due
@@ -202,6 +233,47 @@ impl Record {
     /// How far something has come in its life, as the committed view shows it.
     pub(crate) fn committed_step(&self, id: &str) -> Option<LifeStep> {
         step_in(self.committed()?, id)
+    }
+
+    /// Whether the end of a container has been told.
+    pub(crate) fn has_told_end(&self, id: &ContainerId) -> bool {
+        let mut committed = self.committed().into_iter().flat_map(|committed| entries(committed));
+        let entry = committed.find(|entry| entry.key() == (false, id.as_str()));
+        entry.is_some_and(|entry| known(entry, &self.told_before_unknown).told() == Told::Died)
+    }
+
+    /// What is withheld, from the oldest to the newest.
+    pub(crate) fn withheld(&self) -> &[Found] {
+        &self.withheld
+    }
+
+    /// Waits with what was found.
+    pub(crate) fn withhold(&mut self, found: Found) {
+        self.withheld = self.take_withheld_before(Some(&found.snapshot.pod));
+        self.withheld.push(found);
+    }
+
+    /// Withholds nothing any more: what must be committed before `next` (`None`: the pod is gone), so that everything is told
+    /// that an inspection has shown, however soon somebody looked again.
+    pub(crate) fn take_withheld_before(&mut self, next: Option<&RuntimePod>) -> Vec<Found> {
+        let withheld = std::mem::take(&mut self.withheld);
+        withheld.into_iter().filter(|found| self.alone_tells_something(found, next)).collect()
+    }
+
+    /// The newest of what is withheld, and no longer.
+    pub(crate) fn take_newest_withheld(&mut self) -> Option<Found> {
+        self.withheld.pop()
+    }
+
+    /// Whether less would be told if `next` was committed without it.
+    fn alone_tells_something(&self, found: &Found, next: Option<&RuntimePod>) -> bool {
+        let known = self.known();
+        let next: HashMap<EntryKey<'_>, Seen> =
+            next.into_iter().flat_map(entries).map(|entry| (entry.key(), entry.seen)).collect();
+        entries(&found.snapshot.pod).any(|entry| {
+            let key = entry.key();
+            diff::is_told_by(entry.seen, known.get(&key).copied(), next.get(&key).copied())
+        })
     }
 
     /// How far something has come in its life, as the newest view shows it.
@@ -215,7 +287,11 @@ impl Record {
             Inspection::InFlight { snapshot, .. } => step_in(&snapshot.pod, id),
             Inspection::Queued { .. } | Inspection::Idle => None,
         };
-        in_flight.is_some() || self.committed_step(id).is_some()
+        let will_be_committed = |found: &&Found| self.alone_tells_something(found, self.newest_view());
+        let mut withheld = self.withheld.iter().filter(will_be_committed);
+        in_flight.is_some()
+            || self.committed_step(id).is_some()
+            || withheld.any(|found| step_in(&found.snapshot.pod, id).is_some())
     }
 
     /// The committed list view, if there is one.
@@ -290,9 +366,21 @@ impl Record {
         drop(old);
         self.told_before_unknown = told;
         self.pod = snapshot.pod.pod.clone();
-        if matches!(&self.latest, Latest::Listed(latest) if *latest == snapshot) {
-            self.latest = Latest::AsCommitted;
+        match (&self.latest, &self.committed) {
+            (Latest::Listed(latest), _) if *latest == snapshot => self.latest = Latest::AsCommitted,
+            // What was withheld is older than what was listed since, which is not what is committed now.
+            (Latest::AsCommitted, Some(committed)) if *committed != snapshot => {
+                self.latest = Latest::Listed(committed.clone());
+            }
+            (Latest::Listed(_) | Latest::AsCommitted | Latest::Gone(_), _) => {}
         }
+        // What it shows as ended, or no more, is told with it. Of others nothing has been told.
+        let before = self.committed.take();
+        let was_known = |id: &str| before.as_ref().is_some_and(|before| step_in(&before.pod, id).is_some());
+        self.untold_ends.retain(|id, _| match step_in(&snapshot.pod, id.as_str()) {
+            Some(step) => step < LifeStep::Stopped,
+            None => !was_known(id.as_str()),
+        });
         self.committed = Some(snapshot);
     }
 
@@ -345,7 +433,7 @@ impl Record {
     }
 
     /// The newest view of the pod, committed or not; nothing if it is gone or new.
-    fn newest_view(&self) -> Option<&RuntimePod> {
+    pub(crate) fn newest_view(&self) -> Option<&RuntimePod> {
         match &self.latest {
             Latest::Listed(snapshot) => Some(&snapshot.pod),
             Latest::AsCommitted => self.committed().map(Arc::as_ref),
@@ -358,6 +446,8 @@ impl Record {
     pub(crate) fn with_missing(&self, listed: &RuntimePod) -> Option<RuntimePod> {
         let before = self.newest_view()?;
         let mut whole = listed.clone();
+        // What is missing may be what no filter finds.
+        whole.selectable &= before.selectable;
         for sandbox in &before.sandboxes {
             if !whole.sandboxes.iter().any(|there| there.id == sandbox.id) {
                 whole.sandboxes.push(sandbox.clone());

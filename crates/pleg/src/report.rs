@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_model::PodUid;
+use rubelet_model::PodRef;
 use serde::{Deserialize, Serialize};
 
 use crate::announce::StreamError;
@@ -84,7 +84,7 @@ pub struct StageReport {
     pub stage: Arc<str>,
     /// Of which pod; nothing for a list of all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pod: Option<PodUid>,
+    pub pod: Option<PodRef>,
     /// The call.
     #[serde(flatten)]
     pub call: CallReport,
@@ -95,8 +95,8 @@ impl Report {
         let stage = |(stage, call): &(Stage, CallInFlight)| {
             let (stage, pod) = match stage {
                 Stage::List => ("list", None),
-                Stage::Look(pod) => ("look", Some(pod.clone())),
-                Stage::Inspect(pod) => ("inspect", Some(pod.clone())),
+                Stage::Look(pod) => ("look", Some(core.named(pod))),
+                Stage::Inspect(pod) => ("inspect", Some(core.named(pod))),
             };
             StageReport { stage: stage.into(), pod, call: call.report(now) }
         };

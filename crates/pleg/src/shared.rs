@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::cache::CacheWriter;
 use crate::clock::{Clock, JumpWatch, Stamp};
-use crate::core::{Config, Core, Effect, Input, Measure, PeriodReason};
+use crate::core::{Config, Core, Effect, Input, Measure, News, PeriodReason};
 use crate::feed::Feed;
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     pub(crate) periods: Told<Option<(Duration, PeriodReason)>>,
     /// Read by the driver's clock at every step.
     jumps: Mutex<JumpWatch>,
-    metrics: Metrics,
+    pub(crate) metrics: Metrics,
     #[cfg(feature = "record")]
     pub(crate) recorder: Mutex<Option<crate::record::Recorder>>,
 }
@@ -122,34 +122,29 @@ impl Shared {
 
     /// Everything under way was given up.
     pub(crate) fn interrupted(&self) {
-        // It asks for nothing, and may have something to say.
+        // It may have something to say, but there is nobody whom it could ask.
         for effect in self.step(Input::Interrupted) {
-            self.publish(effect);
+            if let Effect::Publish(news) = effect {
+                self.publish(news);
+            }
         }
         self.requests.forget_stream();
     }
 
-    /// Carries out an effect that needs no call.
-    pub(crate) fn publish(&self, effect: Effect) {
-        match effect {
-            Effect::Store { pod, status, asked } => self.cache.store(&pod, status, asked),
-            Effect::Forget { pod } => self.cache.forget(&pod),
-            Effect::Hold { pod } => self.cache.hold(pod),
-            Effect::Settle { pod, asked } => self.cache.settle(&pod, asked),
-            Effect::Advance { asked, proves_absence } => self.cache.advance(asked, proves_absence),
-            Effect::Tell(event) => {
+    /// Makes known what is known now.
+    pub(crate) fn publish(&self, news: News) {
+        match news {
+            News::Store { pod, status, asked } => self.cache.store(&pod, status, asked),
+            News::Forget { pod } => self.cache.forget(&pod),
+            News::Hold { pod } => self.cache.hold(pod),
+            News::Settle { pod, asked } => self.cache.settle(&pod, asked),
+            News::Advance { asked, proves_absence } => self.cache.advance(asked, proves_absence),
+            News::Tell(event) => {
                 if event.kind.is_delivered() {
                     self.feed.tell(event);
                 }
             }
-            Effect::Measure(measure) => self.measure(measure),
-            Effect::List { .. }
-            | Effect::Look { .. }
-            | Effect::Inspect { .. }
-            | Effect::Abandon { .. }
-            | Effect::AbandonLook { .. } => {
-                unreachable!("calls are made by the driver")
-            }
+            News::Measure(measure) => self.measure(measure),
         }
     }
 

@@ -111,6 +111,30 @@ async fn one_pod_of_two_hundred_whose_status_hangs_holds_nobody_back() {
 }
 
 #[tokio::test]
+async fn no_more_than_four_status_calls_are_made_at_once_for_a_pod() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let spec = names.into_iter().fold(PodSpec::new("lab", "web"), PodSpec::container);
+    let uid = runtime.world(|world| world.add_pod(spec)).uid;
+    let sandbox = runtime.faults().on(Op::PodSandboxStatus).hang();
+    let containers = runtime.faults().on(Op::ContainerStatus).hang();
+    let pleg = observe(&runtime.endpoint(), Duration::from_secs(30));
+    let mut events = pleg.handle().subscribe();
+    sandbox.until_waiting(1).await;
+    containers.until_waiting(3).await;
+    // Any more would come at once.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(runtime.calls().of(Op::ContainerStatus).in_flight, 3);
+    sandbox.release();
+    containers.release();
+    hear(&mut events, EventKind::ContainerStarted, 1 + names.len()).await;
+    let status = pleg.handle().cache().get(&uid).expect("read");
+    assert_eq!((status.sandboxes.len(), status.containers.len()), (1, names.len()));
+    assert!(!status.ips.is_empty());
+}
+
+#[tokio::test]
 async fn a_nudge_is_served_by_a_look_at_that_pod_alone() {
     let dir = tempfile::tempdir().expect("a folder");
     let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");

@@ -7,7 +7,12 @@
 //! - `version-1-ring`: a file from the middle of a folder, of a run with faults. It begins with a state in which pods hang,
 //!   fail and wait for their turn, looks and second looks are due, ends have been told and announcements are open;
 //! - `version-1-gap`: inputs are missing, and the runtime restarts twice: once what is gone from its first list is there
-//!   in the second, and once it is not.
+//!   in the second, and once it is not;
+//! - `version-1-rules-2`: begins with a state in which ends are doubted, waited for and incomplete, and what was found of a
+//!   pod is withheld;
+//! - `version-1-rules-3`: begins with a state in which an inspection is under way that began too soon to be a second look, and
+//!   in which what was found of two pods is withheld; a second look is due while an inspection is under way, and one of the pods
+//!   cannot be inspected any more.
 
 use std::path::Path;
 
@@ -24,6 +29,7 @@ fn events(recording: &str) -> String {
         }
         lines.push('\n');
     }
+    assert_eq!(replay.lost_answers(), 0, "{recording}");
     lines
 }
 
@@ -33,7 +39,7 @@ fn fixture(name: &str) -> std::path::PathBuf {
 
 #[test]
 fn recordings_of_the_first_version() {
-    for name in ["version-1", "version-1-ring", "version-1-gap"] {
+    for name in ["version-1", "version-1-ring", "version-1-gap", "version-1-rules-2", "version-1-rules-3"] {
         let wanted = std::fs::read_to_string(fixture(&format!("{name}.events"))).expect("a fixture");
         let recording = format!("{name}.recording");
         assert_eq!(events(&recording), wanted, "{name}");

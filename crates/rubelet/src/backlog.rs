@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::behind::Waiting;
+
 /// How many lines may wait.
 const MOST_LINES: usize = 1_000;
 /// Longer lines are cut.
@@ -13,9 +15,9 @@ pub(crate) struct Backlog {
     left_out: usize,
 }
 
-impl Backlog {
-    /// Adds the lines of a text. The oldest are left out if there are too many.
-    pub(crate) fn add(&mut self, text: &str) {
+impl Waiting for Backlog {
+    /// The oldest lines are left out if there are too many.
+    fn add(&mut self, text: &str) {
         for line in text.lines() {
             if self.lines.len() >= MOST_LINES {
                 self.lines.pop_front();
@@ -25,10 +27,12 @@ impl Backlog {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
+}
 
+impl Backlog {
     /// All lines, and before them how many were left out.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = String> + use<> {
         let left_out = std::mem::take(&mut self.left_out);

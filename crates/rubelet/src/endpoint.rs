@@ -1,9 +1,11 @@
 //! Which runtime a command talks to.
 
 use std::fmt;
+use std::time::Duration;
+
+use rubelet_cri::{Endpoint, EndpointError, Error, ErrorKind, Metrics, Options, RuntimeClient};
 
 use crate::exit::Failure;
-use rubelet_cri::{Endpoint, EndpointError, Error, Metrics, Options, RuntimeClient};
 
 /// Where runtimes listen by default, in the order in which we try them.
 const KNOWN: [&str; 7] = [
@@ -77,7 +79,7 @@ pub(crate) struct Tried(Vec<Error>);
 impl fmt::Display for Tried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (absent, present): (Vec<&Error>, Vec<&Error>) =
-            self.0.iter().partition(|error| error.kind() == rubelet_cri::ErrorKind::NoSocket);
+            self.0.iter().partition(|error| error.kind() == ErrorKind::NoSocket);
         if present.is_empty() {
             let paths: Vec<String> =
                 absent.iter().map(|error| error.endpoint().path().display().to_string()).collect();
@@ -94,12 +96,22 @@ impl fmt::Display for Tried {
 }
 
 impl NotFound {
-    /// Where nobody answers, if that was told.
+    /// Where nobody answers, if that was told, or if somebody is there who says nothing.
     pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
         match self {
             Self::Named(error) => Some(error.endpoint()),
-            Self::BadEnvironment(_) | Self::Searched(_) => None,
+            Self::BadEnvironment(_) | Self::Searched(_) => self.silence().map(Error::endpoint),
         }
+    }
+
+    /// That somebody is there who did not answer in time, if that is so.
+    pub(crate) fn silence(&self) -> Option<&Error> {
+        let tried = match self {
+            Self::BadEnvironment(_) => &[][..],
+            Self::Named(error) => std::slice::from_ref(error),
+            Self::Searched(Tried(errors)) => errors,
+        };
+        tried.iter().find(|error| matches!(error.kind(), ErrorKind::Silent | ErrorKind::Deadline))
     }
 
     /// How a command ends for it.
@@ -124,17 +136,22 @@ impl RuntimeArgs {
 
     /// Finds the runtime and greets it.
     pub(crate) async fn find(&self) -> Result<Found, NotFound> {
+        self.find_within(Duration::MAX).await
+    }
+
+    /// Finds the runtime and greets it. Each that is tried may take so long.
+    pub(crate) async fn find_within(&self, limit: Duration) -> Result<Found, NotFound> {
         let named = match &self.runtime_endpoint {
             Some(endpoint) => Some(endpoint.clone()),
             None => endpoint_of_environment().map_err(NotFound::BadEnvironment)?,
         };
         if let Some(endpoint) = named {
-            return greet(endpoint, false).await.map_err(NotFound::Named);
+            return greet(endpoint, false, limit).await.map_err(NotFound::Named);
         }
         let mut tried = Vec::new();
         for endpoint in KNOWN {
             let endpoint: Endpoint = endpoint.parse().expect("the known endpoints are well formed");
-            match greet(endpoint, true).await {
+            match greet(endpoint, true, limit).await {
                 Ok(found) => return Ok(found),
                 Err(error) => tried.push(error),
             }
@@ -143,9 +160,12 @@ impl RuntimeArgs {
     }
 }
 
-async fn greet(endpoint: Endpoint, was_searched: bool) -> Result<Found, Error> {
+async fn greet(endpoint: Endpoint, was_searched: bool, limit: Duration) -> Result<Found, Error> {
+    let mut hasty = Options::default();
+    hasty.connect_timeout = hasty.connect_timeout.min(limit);
+    hasty.inspect_timeout = hasty.inspect_timeout.min(limit);
+    let version = RuntimeClient::new(endpoint.clone(), hasty, Metrics::default()).version().await?;
     let client = RuntimeClient::new(endpoint, Options::default(), Metrics::default());
-    let version = client.version().await?;
     let runtime = Runtime { name: version.runtime_name, version: version.runtime_version };
     Ok(Found { client, runtime, was_searched })
 }

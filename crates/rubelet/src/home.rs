@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::place::folder_of_environment;
+use crate::place::{USUAL_FOLDER, folder_of_environment};
 
 /// Whose places.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Home {
         let own = || self.data_home.clone().or_else(|| Some(self.home.as_ref()?.join(".local/share")));
         match own().filter(|_| !self.is_root) {
             Some(folder) => folder.join("rubelet"),
-            None => PathBuf::from("/var/lib/rubelet"),
+            None => USUAL_FOLDER.into(),
         }
     }
 

@@ -7,7 +7,7 @@ mod over;
 mod printer;
 mod tail;
 
-pub(crate) use files::{instances, newest_pod_folder};
+pub(crate) use files::{PodLogs, instances, newest_pod_logs};
 pub(crate) use follow::Follower;
 pub(crate) use over::{is_between_instances, is_over};
 pub(crate) use printer::{Printer, Streams, Style};

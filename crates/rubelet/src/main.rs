@@ -1,6 +1,7 @@
 //! The `rubelet` binary: the command line, and nothing that a library could do.
 
 mod backlog;
+mod behind;
 mod clean;
 mod cli;
 mod columns;
@@ -22,6 +23,7 @@ mod process;
 mod recording;
 mod run;
 mod runtime_kind;
+mod signals;
 mod span;
 mod summary;
 mod watch;

@@ -17,8 +17,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Place {
     /// Where the agent and the embedded runtime keep their data, and where their sockets are; also `$RUBELET_DATA_DIR`
-    #[arg(long, value_name = "DIR", default_value_os_t = folder_of_environment().unwrap_or_else(|| "/var/lib/rubelet".into()))]
+    #[arg(long, value_name = "DIR", default_value_os_t = usual_folder())]
     data_dir: PathBuf,
+}
+
+/// Where everything is if nobody says otherwise.
+pub(crate) const USUAL_FOLDER: &str = "/var/lib/rubelet";
+
+fn usual_folder() -> PathBuf {
+    folder_of_environment().unwrap_or_else(|| USUAL_FOLDER.into())
 }
 
 /// The folder that the environment names. Empty is the same as not there.
@@ -29,7 +36,7 @@ pub(crate) fn folder_of_environment() -> Option<PathBuf> {
 /// The folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlaceError {
-    #[error("cannot use {}: {source}; choose another folder with --data-dir", path.display())]
+    #[error("cannot use {}: {source}; {}choose another folder with --data-dir", path.display(), help(source))]
     Unusable { path: PathBuf, source: io::Error },
     #[error("another agent runs with {}: end it, or choose another folder with --data-dir", path.display())]
     Taken { path: PathBuf },
@@ -39,6 +46,11 @@ pub(crate) enum PlaceError {
         path.join(LOCK).display()
     )]
     Busy { path: PathBuf },
+}
+
+/// What else may help than another folder.
+fn help(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::PermissionDenied { "run as root, or " } else { "" }
 }
 
 /// Whoever has locked this file has the folder.
@@ -53,6 +65,11 @@ impl Place {
     /// The folder as it was given.
     pub(crate) fn given(&self) -> &Path {
         &self.data_dir
+    }
+
+    /// Whether it is the one that commands use that are not told another.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.data_dir == usual_folder()
     }
 
     /// Where the embedded runtime listens.
@@ -142,6 +159,20 @@ mod tests {
         let _agent = std::os::unix::net::UnixListener::bind(folder.path().join("agent.sock")).expect("bound");
         let refused = place.take().await.expect_err("an agent has it");
         assert!(matches!(refused, PlaceError::Taken { .. }), "{refused}");
+    }
+
+    #[test]
+    fn who_may_not_use_the_folder_is_told_who_may() {
+        for (kind, wanted) in [
+            (
+                io::ErrorKind::PermissionDenied,
+                "permission denied; run as root, or choose another folder with --data-dir",
+            ),
+            (io::ErrorKind::StorageFull, "no storage space; choose another folder with --data-dir"),
+        ] {
+            let error = PlaceError::Unusable { path: "/x".into(), source: kind.into() };
+            assert_eq!(error.to_string(), format!("cannot use /x: {wanted}"));
+        }
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! Pods as commands see them, whoever told of them; and how people name one.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_cri::ListFilter;
 use rubelet_model::{ContainerState, RuntimePod, SandboxState};
 
+use crate::clean::clean;
 use crate::exit::Failure;
-use crate::local::{Local, LoneRuntime, PodInfo, Unreachable};
+use crate::local::{AgentClient, AgentError, Local, LoneRuntime, PodInfo, Unreachable};
+use crate::log::remark;
 use crate::summary::Summary;
 
 /// Why there is no pod to do something with.
@@ -29,11 +33,13 @@ impl NotChosen {
 }
 
 /// A pod in a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: String,
+    /// Whether another one of its name is rather meant: while a pod is replaced, the new one waits for the old one.
+    pub(crate) yields: bool,
     pub(crate) ready: String,
     pub(crate) status: String,
     pub(crate) restarts: i64,
@@ -44,10 +50,20 @@ pub(crate) struct Row {
     pub(crate) node: String,
 }
 
+impl Row {
+    fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
 /// Everything that is known of the pods of this machine.
 pub(crate) enum Pods {
     /// By the agent.
-    Told(Vec<PodInfo>),
+    Told {
+        pods: Vec<PodInfo>,
+        /// Whether there are no others.
+        are_all: bool,
+    },
     /// By the runtime alone.
     Seen(Vec<RuntimePod>),
 }
@@ -55,7 +71,7 @@ pub(crate) enum Pods {
 impl Pods {
     pub(crate) async fn of(local: &Local) -> Result<Self, Unreachable> {
         match local {
-            Local::Agent(agent) => Ok(Self::Told(agent.pods().await?)),
+            Local::Agent(agent) => Ok(Self::told_by(agent).await?),
             Local::Runtime(LoneRuntime { client, .. }) => {
                 let listed = client.list_pods(&ListFilter::All).await.map_err(Unreachable::Runtime)?;
                 Ok(Self::Seen(listed.pods))
@@ -63,9 +79,33 @@ impl Pods {
         }
     }
 
+    /// What this agent tells. If it does not know all of its pods yet, that is remarked.
+    pub(crate) async fn told_by(agent: &AgentClient) -> Result<Self, AgentError> {
+        // Before the pods are asked for: what it did not know then may be missing.
+        let unknown = agent.not_known_yet().await?;
+        if let Some(unknown) = &unknown {
+            remark(clean(&format!("the agent does not know all of its pods yet: {unknown}")));
+        }
+        Ok(Self::Told { pods: agent.pods().await?, are_all: unknown.is_none() })
+    }
+
+    /// Whether there are no others.
+    pub(crate) fn are_all(&self) -> bool {
+        match self {
+            Self::Told { are_all, .. } => *are_all,
+            Self::Seen(_) => true,
+        }
+    }
+
+    /// What the agent tells of the pod in this row, if it was the agent who told.
+    pub(crate) fn info(&self, row: &Row) -> Option<&PodInfo> {
+        let Self::Told { pods, .. } = self else { return None };
+        pods.iter().find(|info| info.pod.metadata.uid.as_deref() == Some(row.uid.as_str()))
+    }
+
     pub(crate) fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = match self {
-            Self::Told(pods) => pods.iter().map(told).collect(),
+            Self::Told { pods, .. } => pods.iter().map(told).collect(),
             Self::Seen(pods) => pods.iter().map(seen).collect(),
         };
         rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -81,6 +121,7 @@ fn told(info: &PodInfo) -> Row {
         namespace: text(&info.pod.metadata.namespace),
         name: text(&info.pod.metadata.name),
         uid: text(&info.pod.metadata.uid),
+        yields: info.stage == "pending",
         ready: format!("{}/{}", summary.ready, summary.containers),
         status: summary.status,
         restarts: summary.restarts,
@@ -116,6 +157,7 @@ fn seen(pod: &RuntimePod) -> Row {
         namespace: pod.pod.namespace.to_string(),
         name: pod.pod.name.to_string(),
         uid: pod.pod.uid.to_string(),
+        yields: !is_ready,
         ready: format!("{running}/{}", names.len()),
         status: if is_ready { "Ready".to_owned() } else { "NotReady".to_owned() },
         restarts: restarts.sum(),
@@ -126,7 +168,7 @@ fn seen(pod: &RuntimePod) -> Row {
     }
 }
 
-/// How people name a pod: `name` or `namespace/name`, with or without the name of the node at its end.
+/// How people name a pod: `name` or `namespace/name`, with or without the name of the node at its end; or by its UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodName {
     namespace: Option<String>,
@@ -178,43 +220,48 @@ impl PodName {
         self
     }
 
-    /// Whether it means the pod of that name, on that node.
-    pub(crate) fn is(&self, namespace: &str, name: &str, node: &str) -> bool {
-        let is_name = name == self.name || name == format!("{}-{node}", self.name);
-        is_name && self.namespace.as_ref().is_none_or(|own| own == namespace)
+    /// The one pod that is meant. Of several that have one name, the one that runs is.
+    pub(crate) fn find<'a>(&self, rows: &'a [Row], node: &str) -> Result<&'a Row, NotOne> {
+        let found = self.find_all(rows, node)?;
+        let running: Vec<&Row> = found.iter().filter(|row| !row.yields).copied().collect();
+        match (&found[..], &running[..]) {
+            ([one], _) | (_, [one]) => Ok(one),
+            _ => Err(self.could_be(&found)),
+        }
     }
 
-    /// The one pod that is meant: by its full name, or by the name in its manifest.
-    pub(crate) fn find<'a>(&self, rows: &'a [Row], node: &str) -> Result<&'a Row, NotOne> {
+    /// The pods of the one name that is meant, of which there may be two while one is replaced: by the full name or the UID,
+    /// or by the name in the manifest.
+    pub(crate) fn find_all<'a>(&self, rows: &'a [Row], node: &str) -> Result<Vec<&'a Row>, NotOne> {
         let of_namespace =
             |row: &&Row| self.namespace.as_ref().is_none_or(|namespace| *namespace == row.namespace);
         let in_manifest = format!("{}-{node}", self.name);
-        let exact: Vec<&Row> = rows.iter().filter(of_namespace).filter(|row| row.name == self.name).collect();
-        let found = if exact.is_empty() {
+        let is_exact = |row: &&Row| row.name == self.name || row.uid == self.name;
+        let exact: Vec<&Row> = rows.iter().filter(of_namespace).filter(is_exact).collect();
+        let found: Vec<&Row> = if exact.is_empty() {
             rows.iter().filter(of_namespace).filter(|row| row.name == in_manifest).collect()
         } else {
             exact
         };
-        let full = |row: &Row| format!("{}/{}", row.namespace, row.name);
-        match found[..] {
-            [one] => Ok(one),
-            [] => Err(NotOne::None { name: self.name.clone(), there: rows.iter().map(full).collect() }),
-            _ => Err(NotOne::Many { name: self.name.clone(), there: found.into_iter().map(full).collect() }),
+        let Some(first) = found.first() else {
+            let there = rows.iter().map(Row::full_name).collect();
+            return Err(NotOne::None { name: self.name.clone(), there });
+        };
+        if found.iter().any(|row| row.full_name() != first.full_name()) {
+            return Err(self.could_be(&found));
         }
+        Ok(found)
     }
-}
 
-/// The pod of a row.
-pub(crate) fn pod_of<'a>(pods: &'a [PodInfo], row: &Row) -> Option<&'a PodInfo> {
-    pods.iter().find(|info| info.pod.metadata.uid.as_deref() == Some(row.uid.as_str()))
-}
-
-/// The names of a pod's containers, those that run beside each other first.
-pub(crate) fn container_names(pod: &Pod) -> Vec<String> {
-    let spec = pod.spec.as_ref();
-    let regular = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
-    let init = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
-    regular.iter().chain(init).map(|container| container.name.clone()).collect()
+    fn could_be(&self, found: &[&Row]) -> NotOne {
+        let names: BTreeSet<String> = found.iter().map(|row| row.full_name()).collect();
+        let there = if names.len() == found.len() {
+            names.into_iter().collect()
+        } else {
+            found.iter().map(|row| format!("{} with the UID {}", row.full_name(), row.uid)).collect()
+        };
+        NotOne::Many { name: self.name.clone(), there }
+    }
 }
 
 #[cfg(test)]
@@ -226,13 +273,7 @@ mod tests {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             uid: format!("{namespace}-{name}"),
-            ready: String::new(),
-            status: String::new(),
-            restarts: 0,
-            since: None,
-            restarted: None,
-            ip: String::new(),
-            node: String::new(),
+            ..Row::default()
         }
     }
 
@@ -254,5 +295,25 @@ mod tests {
         assert_eq!(find("pod/shop/db").unwrap(), "shop-db-node");
         assert_eq!(find("db").unwrap_err(), "db could be default/db-node or shop/db-node; say which");
         assert!(find("x").unwrap_err().starts_with("there is no pod x; there are default/web-node, "));
+        assert_eq!(find("shop-db-node").unwrap(), "shop-db-node", "by its UID");
+    }
+
+    #[test]
+    fn while_a_pod_is_replaced_the_one_that_runs_is_meant() {
+        let one = |uid: &str, yields| Row { uid: uid.to_owned(), yields, ..row("default", "web-node") };
+        let rows = [one("new", true), one("old", false), row("shop", "web-node")];
+        let name: PodName = "default/web".parse().unwrap();
+        let find = |rows: &[Row]| name.find(rows, "node").map(|row| row.uid.clone());
+        assert_eq!(find(&rows).unwrap(), "old");
+        let all = name.find_all(&rows, "node").unwrap();
+        assert_eq!(all.iter().map(|row| row.uid.as_str()).collect::<Vec<_>>(), ["new", "old"]);
+        for (first, second) in [(true, true), (false, false)] {
+            let error = find(&[one("1", first), one("2", second)]).unwrap_err();
+            let wanted =
+                "web could be default/web-node with the UID 1 or default/web-node with the UID 2; say which";
+            assert_eq!(error.to_string(), wanted);
+        }
+        let anywhere: PodName = "web".parse().unwrap();
+        assert!(anywhere.find_all(&rows, "node").is_err(), "of one name only");
     }
 }

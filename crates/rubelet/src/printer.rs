@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::signals;
+
 /// How many lines may wait for the printer. When they do, whoever prints waits too.
 const WAITING_LINES: usize = 64;
 
@@ -40,6 +42,7 @@ impl Printer {
         let (lines, mut waiting) = mpsc::channel(WAITING_LINES);
         let (failed, failure) = oneshot::channel();
         std::thread::spawn(move || {
+            signals::output::never_stops_this_thread();
             // Whoever finds the channel closed asks why: that is told before.
             if let Err(error) = print_all(&mut waiting) {
                 // Nobody asks any more if the command is ending anyway.

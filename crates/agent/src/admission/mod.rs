@@ -11,10 +11,11 @@ mod sysctl;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{AppArmorProfile, Pod, SecurityContext};
+use k8s_openapi::api::core::v1::{AppArmorProfile, Pod};
 use rubelet_cri::v1;
 
-use crate::pod::{Amounts, containers, init_containers, requests};
+use crate::pod::app_armor::effective_app_armor;
+use crate::pod::{Amounts, all_containers, requests};
 use crate::resource::Quantity;
 use crate::status::ResizePending;
 
@@ -136,6 +137,7 @@ impl Refusal {
 pub(crate) fn admit(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> {
     sysctl::check(pod, &node.unsafe_sysctls).map_err(Refusal::Sysctl)?;
     check_os(pod)?;
+    check_runtime(pod, node.runtime)?;
     check_resources(pod, others, node)?;
     if !affinity::matches(pod, &node.name, &node.labels) {
         return Err(Refusal::NodeAffinity);
@@ -150,16 +152,16 @@ pub(crate) fn admit(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refus
     if !node.app_armor && wants_app_armor(pod) {
         return Err(Refusal::AppArmor);
     }
-    check_runtime(pod, node.runtime)
+    Ok(())
 }
 
 fn check_os(pod: &Pod) -> Result<(), Refusal> {
-    let Some(spec) = &pod.spec else { return Ok(()) };
-    let selected = spec.node_selector.as_ref().and_then(|selector| selector.get(OS_LABEL));
-    if selected.is_some_and(|os| os != OS) {
+    // By the pod's own label: its selector is a matter of affinity, as any other.
+    let labelled = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
+    if labelled.is_some_and(|os| os != OS) {
         return Err(Refusal::OsSelector);
     }
-    match &spec.os {
+    match pod.spec.as_ref().and_then(|spec| spec.os.as_ref()) {
         Some(os) if os.name != OS => Err(Refusal::Os),
         _ => Ok(()),
     }
@@ -226,17 +228,12 @@ fn number(name: &str, amount: Quantity) -> i64 {
 }
 
 fn wants_app_armor(pod: &Pod) -> bool {
-    let is_profile =
-        |profile: Option<&AppArmorProfile>| profile.is_some_and(|profile| profile.type_ != "Unconfined");
+    let is_profile = |profile: &AppArmorProfile| profile.type_ != "Unconfined";
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
-    let of_container = |context: Option<&SecurityContext>| {
-        is_profile(context.and_then(|context| context.app_armor_profile.as_ref()))
-    };
-    is_profile(of_pod.and_then(|context| context.app_armor_profile.as_ref()))
-        || init_containers(pod)
-            .iter()
-            .chain(containers(pod))
-            .any(|container| of_container(container.security_context.as_ref()))
+    of_pod.and_then(|context| context.app_armor_profile.as_ref()).is_some_and(is_profile)
+        || all_containers(pod)
+            .filter_map(|container| effective_app_armor(pod, container))
+            .any(|profile| is_profile(&profile))
 }
 
 /// What cannot be enforced is refused, not left out.

@@ -1,7 +1,7 @@
 //! What a node takes, and what it says when it does not.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, PodOS, PodSecurityContext, ResourceRequirements, Sysctl,
+    Container, ContainerPort, PodOS, PodSecurityContext, ResourceRequirements, SecurityContext, Sysctl,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use proptest::prelude::*;
@@ -115,11 +115,23 @@ fn what_the_node_is_not_is_told() {
     let selecting = |key: &str, value: &str| {
         changed(|spec| spec.node_selector = Some([(key.to_owned(), value.to_owned())].into()))
     };
+    let labelled = |value: &str| {
+        let mut pod = changed(|_| ());
+        pod.metadata.labels = Some([(OS_LABEL.to_owned(), value.to_owned())].into());
+        pod
+    };
+    let annotated = |mut pod: Pod, value: &str| {
+        let key = format!("{}c", crate::pod::app_armor::ANNOTATION);
+        pod.metadata.annotations = Some([(key, value.to_owned())].into());
+        pod
+    };
     let os = |name: &str| changed(|spec| spec.os = Some(PodOS { name: name.to_owned() }));
     let table = [
         (os("linux"), ""),
         (os("windows"), "PodOSNotSupported"),
-        (selecting(OS_LABEL, "windows"), "PodOSSelectorNodeLabelDoesNotMatch"),
+        (labelled("windows"), "PodOSSelectorNodeLabelDoesNotMatch"),
+        (labelled("linux"), ""),
+        (selecting(OS_LABEL, "windows"), "NodeAffinity"),
         (selecting(OS_LABEL, "linux"), ""),
         (selecting("disk", "ssd"), "NodeAffinity"),
         (changed(|spec| spec.node_name = Some("here".to_owned())), ""),
@@ -138,10 +150,24 @@ fn what_the_node_is_not_is_told() {
         ),
         (of_container("Localhost"), "AppArmor"),
         (of_container("Unconfined"), ""),
+        (annotated(changed(|_| ()), "runtime/default"), "AppArmor"),
+        (annotated(changed(|_| ()), "localhost/mine"), "AppArmor"),
+        (annotated(changed(|_| ()), "unconfined"), ""),
+        (annotated(of_container("Unconfined"), "runtime/default"), ""),
         (
             of_pod(PodSecurityContext {
                 supplemental_groups_policy: Some("Strict".to_owned()),
                 ..PodSecurityContext::default()
+            }),
+            "SupplementalGroupsPolicyNotSupported",
+        ),
+        (
+            changed(|spec| {
+                spec.node_name = Some("there".to_owned());
+                spec.security_context = Some(PodSecurityContext {
+                    supplemental_groups_policy: Some("Strict".to_owned()),
+                    ..PodSecurityContext::default()
+                });
             }),
             "SupplementalGroupsPolicyNotSupported",
         ),

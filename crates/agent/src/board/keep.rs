@@ -7,12 +7,14 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
+use k8s_openapi::api::core::v1::PodStatus as ApiStatus;
 use rubelet_model::PodUid;
 use serde::{Deserialize, Serialize};
 
-use super::PodView;
+use super::containers::ContainerNames;
 use super::delivery::{Pace, StatusSink};
+use super::footprint::{Footprint, Noted};
+use super::{PodView, is_terminal};
 use crate::pod_file::{self, Outlives, PodFileError};
 use crate::volumes::{DataDirectory, PodDirectory};
 
@@ -29,15 +31,12 @@ struct Written<'a> {
     form: u32,
     uid: &'a str,
     status: &'a ApiStatus,
-    /// For those who ask without an agent, and have no manifest: which container is the first.
-    containers: &'a [String],
-}
-
-/// Only that of it.
-#[derive(Deserialize)]
-struct ReadContainers {
-    #[serde(default)]
-    containers: Vec<String>,
+    /// For those who ask without an agent, and have no manifest.
+    #[serde(flatten)]
+    containers: &'a ContainerNames,
+    /// For the next agent, until it has heard whose the pod is.
+    #[serde(flatten)]
+    noted: Noted,
 }
 
 #[derive(Deserialize)]
@@ -45,6 +44,13 @@ struct Read {
     form: u32,
     uid: String,
     status: ApiStatus,
+}
+
+#[derive(Deserialize)]
+struct ReadFootprint {
+    status: ApiStatus,
+    #[serde(flatten)]
+    noted: Noted,
 }
 
 /// Why what was said of a pod cannot be used.
@@ -81,31 +87,31 @@ fn read(path: &Path, uid: &PodUid) -> Result<Option<ApiStatus>, RecallError> {
     Ok(Some(status))
 }
 
-/// What the containers of a pod are called, as in its manifest, those that run beside each other first; nothing if that was
-/// not kept. Blocks on the disk.
+/// What the containers of a pod are called; nothing if that was not kept. Blocks on the disk.
 #[must_use]
-pub fn kept_containers(data: &DataDirectory, uid: &str) -> Vec<String> {
-    let read = |path: &Path| pod_file::read::<ReadContainers>(path).ok().flatten();
-    let kept = data.pod(uid).ok().and_then(|folder| read(&folder.status()));
-    kept.map(|kept| kept.containers).unwrap_or_default()
+pub fn kept_containers(data: &DataDirectory, uid: &str) -> ContainerNames {
+    let read = |folder: &PodDirectory| pod_file::read(&folder.status()).ok().flatten();
+    data.pod(uid).ok().and_then(|folder| read(&folder)).unwrap_or_default()
 }
 
-fn write(
-    folder: &PodDirectory,
-    uid: &str,
-    status: &ApiStatus,
-    containers: &[String],
-    is_final: bool,
-) -> io::Result<()> {
+/// What was noted of a pod; nothing if that cannot be told. Blocks on the disk.
+pub(crate) fn footprint(folder: &PodDirectory) -> Option<Footprint> {
+    // What is wrong with the file is told by whoever recalls the status.
+    let read: ReadFootprint = pod_file::read(&folder.status()).ok().flatten()?;
+    read.noted.read(is_terminal(&read.status))
+}
+
+fn write(folder: &PodDirectory, uid: &str, view: &PodView) -> io::Result<()> {
     // An end is written once and must be there after a power cut. The rest can be found out again.
-    let outlives = if is_final { Outlives::Machine } else { Outlives::Agent };
-    pod_file::write(&folder.status(), &Written { form: FORM, uid, status, containers }, outlives)
-}
-
-fn container_names(pod: &Pod) -> Vec<String> {
-    let Some(spec) = &pod.spec else { return Vec::new() };
-    let all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    all.map(|container| container.name.clone()).collect()
+    let outlives = if view.is_finished() { Outlives::Machine } else { Outlives::Agent };
+    let written = Written {
+        form: FORM,
+        uid,
+        status: &view.status,
+        containers: &ContainerNames::of(&view.pod),
+        noted: Noted::of(&view.pod, view.source.as_ref()),
+    };
+    pod_file::write(&folder.status(), &written, outlives)
 }
 
 /// The disk, as somebody who wants to know how pods are.
@@ -134,26 +140,45 @@ impl StatusSink for Keeper {
     async fn take(&self, uid: &PodUid, view: &PodView) -> Result<(), io::Error> {
         // A UID that cannot be a folder was refused with its manifest.
         let Ok(folder) = self.data.pod(uid.as_str()) else { return Ok(()) };
-        let (uid, status, is_final) = (uid.clone(), view.status.clone(), view.is_finished());
-        let containers = container_names(&view.pod);
-        tokio::task::spawn_blocking(move || write(&folder, uid.as_str(), &status, &containers, is_final))
-            .await?
+        let (uid, view) = (uid.clone(), view.clone());
+        tokio::task::spawn_blocking(move || write(&folder, uid.as_str(), &view)).await?
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::ContainerPort;
 
     use super::*;
+    use crate::board::Stage;
+    use crate::pod::testkit;
+    use crate::source::{SourceId, SourceKind};
 
     fn status(phase: &str) -> ApiStatus {
         ApiStatus { phase: Some(phase.to_owned()), ..ApiStatus::default() }
     }
 
+    fn view(phase: &str) -> PodView {
+        let mut pod = testkit::pod("Always", &[], &["web", "log"]);
+        let spec = pod.spec.as_mut().unwrap();
+        spec.containers[0].ports =
+            Some(vec![ContainerPort { host_port: Some(80), ..ContainerPort::default() }]);
+        spec.containers[0].command = Some(vec!["a secret".to_owned()]);
+        PodView {
+            pod: Arc::new(pod),
+            source: Some(SourceId::new(SourceKind::Http, "http://x/")),
+            status: status(phase),
+            version: 1,
+            stage: Stage::Syncing,
+            events: Vec::new(),
+        }
+    }
+
     fn keep(data: &DataDirectory, uid: &str, phase: &str) {
-        let containers = ["web".to_owned(), "log".to_owned()];
-        write(&data.pod(uid).unwrap(), uid, &status(phase), &containers, true).unwrap();
+        write(&data.pod(uid).unwrap(), uid, &view(phase)).unwrap();
     }
 
     fn recalled(data: &DataDirectory, uid: &str) -> Option<ApiStatus> {
@@ -171,10 +196,31 @@ mod tests {
         keep(&data, "1", "Running");
         keep(&data, "1", "Failed");
         assert_eq!(recalled(&data, "1"), Some(status("Failed")));
-        assert_eq!(kept_containers(&data, "1"), ["web", "log"]);
-        assert_eq!(kept_containers(&data, "2"), Vec::<String>::new());
+        assert_eq!(kept_containers(&data, "1").all, ["web", "log"]);
+        assert_eq!(kept_containers(&data, "2"), ContainerNames::default());
         assert_eq!(recalled(&data, "2"), None);
         assert!(data.pod("../1").is_err(), "nothing is recalled from elsewhere");
+    }
+
+    #[test]
+    fn the_next_agent_knows_whose_a_pod_is_and_what_it_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDirectory::new(folder.path());
+        let pod = data.pod("1").unwrap();
+        pod.create().unwrap();
+        assert_eq!(footprint(&pod), None);
+        for (phase, is_finished) in [("Running", false), ("Failed", true)] {
+            keep(&data, "1", phase);
+            let noted = footprint(&pod).unwrap();
+            assert_eq!((noted.source, noted.is_finished), (view(phase).source, is_finished));
+            let spec = noted.pod.spec.unwrap();
+            assert_eq!(spec.termination_grace_period_seconds, Some(30));
+            assert_eq!(spec.containers[0].ports.as_ref().unwrap()[0].host_port, Some(80));
+            assert_eq!(spec.containers[0].command, None, "not what may be a secret");
+        }
+        // As agents wrote it that noted nothing.
+        fs::write(pod.status(), r#"{"form":1,"uid":"1","status":{}}"#).unwrap();
+        assert_eq!(footprint(&pod), None);
     }
 
     #[test]

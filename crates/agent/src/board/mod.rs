@@ -7,13 +7,15 @@
 //! Each actor writes the entry of its own pod and nobody else does. A status has a version that grows with every change of
 //! it, and with nothing else. Writing never waits for a reader, nor for a sink.
 
+mod containers;
 mod delivery;
+mod footprint;
 mod keep;
 mod outbox;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
@@ -25,12 +27,18 @@ use tokio::sync::watch;
 
 use crate::event::PodEvent;
 use crate::pod::pod_ref;
+use crate::source::SourceId;
 use crate::status::settle;
 
+pub use containers::ContainerNames;
 pub use delivery::{Delivery, Pace, StatusSink};
+pub(crate) use footprint::Footprint;
 pub use keep::kept_containers;
-pub(crate) use keep::{Keeper, recall};
+pub(crate) use keep::{Keeper, footprint, recall};
 use outbox::Outbox;
+
+/// How many pods are remembered that are gone.
+const REMEMBERED: usize = 1000;
 
 /// Where a pod is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -64,6 +72,8 @@ impl Stage {
 pub struct PodView {
     /// What it should be.
     pub pod: Arc<Pod>,
+    /// Whose it is; nothing for a pod that no source wants.
+    pub source: Option<SourceId>,
     /// How it is.
     pub status: ApiStatus,
     /// The version of its status: it grows with every change, and with nothing else.
@@ -84,13 +94,18 @@ impl PodView {
     /// Whether it has finished, well or badly, and will never run again.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+        is_terminal(&self.status)
     }
+}
+
+fn is_terminal(status: &ApiStatus) -> bool {
+    matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
 }
 
 /// What an actor has to say of its pod.
 pub(crate) struct Draft<'a> {
     pub(crate) pod: Arc<Pod>,
+    pub(crate) source: Option<SourceId>,
     /// What was said before, by this agent or by the one before it.
     pub(crate) before: Option<&'a ApiStatus>,
     pub(crate) status: ApiStatus,
@@ -101,6 +116,8 @@ pub(crate) struct Draft<'a> {
 #[derive(Debug, Default)]
 struct Shared {
     views: RwLock<BTreeMap<PodUid, Arc<PodView>>>,
+    /// Those of the pods that are no longer here that went last.
+    gone: RwLock<VecDeque<PodUid>>,
     version: watch::Sender<u64>,
     outboxes: RwLock<Vec<Outbox>>,
 }
@@ -125,6 +142,17 @@ impl Board {
     #[must_use]
     pub fn get(&self, pod: &PodUid) -> Option<Arc<PodView>> {
         self.0.views.read().get(pod).cloned()
+    }
+
+    /// Whether a pod is gone that was here: whoever else is not known, that one is. Only the last thousand are remembered.
+    #[must_use]
+    pub fn is_gone(&self, pod: &PodUid) -> bool {
+        self.get(pod).is_none() && self.0.gone.read().contains(pod)
+    }
+
+    /// A pod of which this holds, if there is one.
+    pub(crate) fn find(&self, holds: impl Fn(&PodView) -> bool) -> Option<Arc<PodView>> {
+        self.0.views.read().values().find(|view| holds(view)).cloned()
     }
 
     /// Pods of which nothing runs any more.
@@ -154,7 +182,7 @@ impl Board {
 
     /// Says how a pod is; gives what is told of it.
     pub(crate) fn publish(&self, draft: Draft<'_>, clock: &Clock) -> Arc<PodView> {
-        let Draft { pod, before, status, stage, events } = draft;
+        let Draft { pod, source, before, status, stage, events } = draft;
         let uid = pod_ref(&pod).uid;
         let now = clock.now();
         let status = settle(&pod, before, status, now.wall).unwrap_or_else(|error| {
@@ -167,7 +195,7 @@ impl Board {
             Some(known) => known.version + 1,
             None => 1,
         };
-        let view = PodView { pod, status, version, stage, events };
+        let view = PodView { pod, source, status, version, stage, events };
         if let Some(known) = known.filter(|known| **known == view) {
             return known;
         }
@@ -181,7 +209,13 @@ impl Board {
     }
 
     pub(crate) fn remove(&self, pod: &PodUid) {
-        self.0.views.write().remove(pod);
+        if self.0.views.write().remove(pod).is_some() {
+            let mut gone = self.0.gone.write();
+            gone.retain(|other| other != pod);
+            gone.push_back(pod.clone());
+            let too_many = gone.len().saturating_sub(REMEMBERED);
+            gone.drain(..too_many);
+        }
         for outbox in &*self.0.outboxes.read() {
             outbox.remove(pod);
         }

@@ -38,6 +38,7 @@ impl Writer {
 
     fn say(&mut self, status: ApiStatus) -> Arc<PodView> {
         let draft = Draft {
+            source: None,
             pod: pod(&self.uid),
             before: self.said.as_ref(),
             status,
@@ -109,7 +110,7 @@ proptest! {
         let mut delivered = [0_u64; 3];
         let mut under_way: Vec<(PodUid, Arc<PodView>)> = Vec::new();
         let view = |uid: &str, version: u64| {
-            Arc::new(PodView { pod: pod(uid), status: status("Running"), version, stage: Stage::Syncing, events: Vec::new() })
+            Arc::new(PodView { pod: pod(uid), source: None, status: status("Running"), version, stage: Stage::Syncing, events: Vec::new() })
         };
         for (step, who, pause) in steps {
             now += pause;
@@ -313,7 +314,7 @@ fn a_pod_that_comes_back_waits_for_what_is_under_way_to_the_one_before() {
     let at = |seconds: u64| Stamp::from_nanos(seconds * 1_000_000_000);
     let view = |version: u64| {
         let (pod, status) = (pod("1"), status("Running"));
-        Arc::new(PodView { pod, status, version, stage: Stage::Syncing, events: Vec::new() })
+        Arc::new(PodView { pod, source: None, status, version, stage: Stage::Syncing, events: Vec::new() })
     };
     let uid = PodUid::from("1");
     for has_failed in [false, true] {
@@ -340,4 +341,24 @@ fn a_pod_that_comes_back_waits_for_what_is_under_way_to_the_one_before() {
         arrive(&mut slots);
         assert!(slots.take(Pace::default(), at(100)).is_some());
     }
+}
+
+#[tokio::test]
+async fn who_is_gone_is_remembered_until_it_comes_back() {
+    let (board, clock) = (Board::default(), Clock::start());
+    let (mut one, uid) = (Writer::new(&board, &clock, "1"), PodUid::from("1"));
+    board.remove(&uid);
+    assert!(!board.is_gone(&uid), "it never was here");
+    for _ in 0..2 {
+        one.say(numbered(1));
+        assert!(!board.is_gone(&uid));
+        board.remove(&uid);
+        assert!(board.is_gone(&uid));
+    }
+    for other in 0..REMEMBERED {
+        let other = format!("other-{other}");
+        Writer::new(&board, &clock, &other).say(numbered(1));
+        board.remove(&other.as_str().into());
+    }
+    assert!(!board.is_gone(&uid), "nobody is remembered for ever");
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::name::GroupName;
-use super::values::{Setting, Values, Version};
+use super::values::{self, Setting, Values, Version};
 
 /// The hierarchies of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +85,16 @@ impl Hierarchies {
 
     /// Sets what a group may use. To set is costly in the kernel, to ask is not: nothing is set to what it is.
     pub(super) fn write(&self, group: &GroupName, values: &Values) -> io::Result<()> {
-        for setting in values.settings(self.version) {
+        self.write_all(group, values.settings(self.version))
+    }
+
+    /// Sets what all pods may use together.
+    pub(super) fn bound(&self, root: &GroupName, cpu_shares: i64, memory: Option<i64>) -> io::Result<()> {
+        self.write_all(root, values::of_all_pods(self.version, cpu_shares, memory))
+    }
+
+    fn write_all(&self, group: &GroupName, settings: Vec<Setting>) -> io::Result<()> {
+        for setting in settings {
             let has_it =
                 |mount: &&Hierarchy| self.version == Version::Two || mount.controls(setting.controller);
             let folder = self.mounts.iter().find(has_it).map(|mount| mount.folder(group));

@@ -9,12 +9,14 @@ mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use rubelet_model::PodUid;
 
 use crate::pod::{Machine, PodAmounts, QosClass, pod_amounts, pod_ref, qos_class, requests, shares};
+use crate::settings::Settings;
 use hierarchy::Hierarchies;
 use values::{Limits, Values};
 
@@ -57,12 +59,38 @@ pub struct GroupError {
     source: io::Error,
 }
 
+/// What all pods may use together: the machine but for what is reserved. What is kept free besides is not taken from them: who
+/// evicts takes care of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whole {
+    pub(crate) cpu_shares: i64,
+    /// Nothing if no memory is reserved: then the machine is the limit.
+    pub(crate) memory: Option<i64>,
+}
+
+impl Whole {
+    /// Of a node; nothing, if pods are not to be held to it, or if it is not known how many processors it has.
+    pub(crate) fn of(settings: &Settings) -> Option<Self> {
+        let reserved = settings.reserved.as_ref()?.get("memory").map(|memory| memory.units());
+        let cpu = settings.node.allocatable.get("cpu")?;
+        let left = |reserved: i64| settings.machine.memory.saturating_sub(reserved);
+        Some(Self {
+            cpu_shares: shares(cpu.millis()),
+            // Of more than there is nothing could be given, and nothing would run.
+            memory: reserved.filter(|reserved| *reserved > 0).map(left).filter(|left| *left > 0),
+        })
+    }
+}
+
 /// The control groups of all pods.
 #[derive(Debug)]
 pub struct PodGroups {
     driver: Driver,
     root: GroupName,
     pids_limit: Option<i64>,
+    whole: Option<Whole>,
+    /// Whether the kernel could not hold them to that the last time: it is told once.
+    is_boundless: AtomicBool,
     /// Nothing where systemd makes groups: it makes a slice for whoever wants to be in it.
     hierarchies: Option<Hierarchies>,
     /// What pods ask for that are neither sure of all nor of nothing: the weight of their class. Who changes it holds the
@@ -108,9 +136,31 @@ impl PodGroups {
             driver: settings.driver,
             root: GroupName::root(&settings.root),
             pids_limit: settings.pids_limit,
+            whole: None,
+            is_boundless: AtomicBool::new(false),
             hierarchies,
             burstable: Mutex::default(),
             haunted: Mutex::default(),
+        }
+    }
+
+    /// The same, but all pods together may use no more than this.
+    pub(crate) fn within(self, whole: Option<Whole>) -> Self {
+        Self { whole, ..self }
+    }
+
+    /// Has the kernel hold all pods together to what they may use. A pod runs though it cannot be: others are to blame.
+    fn bound(&self, hierarchies: &Hierarchies) {
+        let Some(Whole { cpu_shares, memory }) = self.whole else { return };
+        match hierarchies.bound(&self.root, cpu_shares, memory) {
+            // Nobody is there to be held.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                if !self.is_boundless.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(group = %self.root, %error, "pods cannot be held to what is not reserved");
+                }
+            }
+            Ok(()) => self.is_boundless.store(false, Ordering::Relaxed),
         }
     }
 
@@ -152,8 +202,10 @@ impl PodGroups {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            // Nobody waits for the last: the kernel may take seconds to take memory away from a pod.
-            let set = self.make(hierarchies, &group, pod).and_then(|()| hierarchies.write(&group, &values));
+            // Others do not wait for what comes after it is made: the kernel may take seconds to take memory away.
+            let made = self.make(hierarchies, &group, pod);
+            self.bound(hierarchies);
+            let set = made.and_then(|()| hierarchies.write(&group, &values));
             match set {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS => {}
                 result => return result.map_err(|source| GroupError { group, source }),
@@ -175,6 +227,7 @@ impl PodGroups {
     /// Counts a pod whose group an agent before this one has made, so that its class weighs what its pods do. Blocks.
     pub(crate) fn count(&self, pod: &Pod) -> Result<(), GroupError> {
         let Some(hierarchies) = &self.hierarchies else { return Ok(()) };
+        self.bound(hierarchies);
         if qos_class(pod) != QosClass::Burstable {
             return Ok(());
         }
@@ -196,6 +249,7 @@ impl PodGroups {
         burstable: &BTreeMap<PodUid, i64>,
     ) -> io::Result<()> {
         let weight = match class {
+            // Its group is that of all.
             QosClass::Guaranteed => return Ok(()),
             QosClass::Burstable => {
                 shares(burstable.values().fold(0, |sum, millis| sum.saturating_add(*millis)))

@@ -10,6 +10,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 
 use super::*;
 use crate::pod::testkit;
+use crate::resource::Quantity;
 use values::Version;
 
 /// As the kernel has them, but for what it makes by itself: each group has the files of its controllers.
@@ -250,4 +251,46 @@ fn a_pod_whose_group_takes_long_to_change_holds_up_no_other() {
         other.expect("it waits for the first").unwrap();
     });
     assert_eq!(machinery.read("kubepods/burstable/poda/memory.max"), "1048576");
+}
+
+#[test]
+fn all_pods_together_get_what_is_not_reserved() {
+    let gibibyte = 1 << 30;
+    let node = |cpu: Option<i64>, reserved: i64| {
+        let mut settings = Settings::new("node", "/nowhere");
+        settings.machine.memory = 4 * gibibyte;
+        settings.node.allocatable =
+            cpu.map(|cpu| ("cpu".to_owned(), Quantity::from_millis(cpu))).into_iter().collect();
+        settings.reserved = Some([("memory".to_owned(), Quantity::from_units(reserved))].into());
+        Whole::of(&settings)
+    };
+    for (whole, on_one, on_two) in [
+        (node(None, gibibyte), ["", ""], ["", ""]),
+        (node(Some(4000), 0), ["4096", "-1"], ["157", "max"]),
+        (node(Some(3500), gibibyte), ["3584", "3221225472"], ["137", "3221225472"]),
+        (node(Some(3500), 9 * gibibyte), ["3584", "-1"], ["137", "max"]),
+    ] {
+        for (version, files, wanted) in [
+            (Version::One, ["cpu/kubepods/cpu.shares", "memory/kubepods/memory.limit_in_bytes"], on_one),
+            (Version::Two, ["kubepods/cpu.weight", "kubepods/memory.max"], on_two),
+        ] {
+            for class in ["0", "1"] {
+                let machinery = Machinery::new(version);
+                for (group, file) in files.map(|path| path.rsplit_once('/').unwrap()) {
+                    machinery.put_files(group, &[file]);
+                }
+                let tier = if class == "0" { "besteffort" } else { "burstable" };
+                let pids = if version == Version::One { "pids/" } else { "" };
+                machinery.put_files(&format!("{pids}kubepods/{tier}/poda"), &["pids.max"]);
+                let groups = machinery.restarted().within(whole);
+                groups.ensure(&pod("a", class, None), &Machine::default()).unwrap();
+                assert_eq!(files.map(|file| machinery.read(file)), wanted, "{version:?}, {whole:?}");
+                // And what became of it before the next agent is mended for pods that run.
+                machinery
+                    .put_files(files[0].rsplit_once('/').unwrap().0, &[files[0].rsplit_once('/').unwrap().1]);
+                groups.count(&pod("a", class, None)).unwrap();
+                assert_eq!(machinery.read(files[0]), wanted[0]);
+            }
+        }
+    }
 }

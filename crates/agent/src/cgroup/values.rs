@@ -73,6 +73,18 @@ impl Values {
     }
 }
 
+/// What is written to the group of all pods: its weight against whatever else runs, and what of the memory is not reserved.
+pub(super) fn of_all_pods(version: Version, cpu_shares: i64, memory: Option<i64>) -> Vec<Setting> {
+    let (file, none) = match version {
+        Version::One => ("memory.limit_in_bytes", "-1"),
+        Version::Two => ("memory.max", "max"),
+    };
+    let value = memory.map_or_else(|| none.to_owned(), |memory| memory.to_string());
+    let mut settings = Values::weight(cpu_shares).settings(version);
+    settings.push(Setting { controller: "memory", file, value, must_hold: false });
+    settings
+}
+
 /// The weight of the second version for shares of the first: 2 to 262144 becomes 1 to 10000, evenly.
 fn weight(shares: i64) -> i64 {
     if shares >= 262_144 { 10_000 } else { 1 + (shares.max(2) - 2) * 9999 / 262_142 }

@@ -32,7 +32,10 @@ impl World {
         pod.metadata.namespace = Some("prod".to_owned());
         pod.metadata.uid = Some("uid-1".to_owned());
         pod.metadata.labels = Some(map(&[("b", "2"), ("a", "1")]));
-        pod.metadata.annotations = Some(map(&[("x/y", "line\n\"quote\"\ttab\\ \u{1} ä\u{a0}")]));
+        pod.metadata.annotations = Some(map(&[(
+            "x/y",
+            "line\n\"quote\"'\ttab\\ \u{1} ä\u{a0}\u{ad}\u{200b}\u{feff}\u{e0001}e\u{301}€",
+        )]));
         pod.spec = Some(PodSpec {
             node_name: Some("node".to_owned()),
             containers: vec![
@@ -42,10 +45,15 @@ impl World {
                     &[("cpu", "100m"), ("ephemeral-storage", "1G")],
                 ),
                 container("bare", &[], &[]),
+                container("none", &[("cpu", "0"), ("hugepages-2Mi", "4Mi")], &[]),
             ],
             ..PodSpec::default()
         });
-        let allocatable = [("cpu", Quantity::from_units(4)), ("memory", Quantity::from_units(8 << 30))];
+        let allocatable = [
+            ("cpu", Quantity::from_units(4)),
+            ("memory", Quantity::from_units(8 << 30)),
+            ("hugepages-2Mi", Quantity::from_units(1 << 30)),
+        ];
         Self {
             pod,
             objects: Objects::default(),
@@ -75,7 +83,10 @@ fn fields() {
         ("metadata.labels['a']", "1"),
         ("metadata.labels['missing']", ""),
         ("metadata.labels", "a=\"1\"\nb=\"2\""),
-        ("metadata.annotations", "x/y=\"line\\n\\\"quote\\\"\\ttab\\\\ \\x01 ä\\u00a0\""),
+        (
+            "metadata.annotations",
+            "x/y=\"line\\n\\\"quote\\\"'\\ttab\\\\ \\x01 ä\\u00a0\\u00ad\\u200b\\ufeff\\U000e0001e\u{301}€\"",
+        ),
         ("spec.nodeName", "node"),
         ("spec.serviceAccountName", ""),
         ("status.hostIP", "10.0.0.1"),
@@ -109,6 +120,8 @@ fn resources_are_counted_in_divisors_and_rounded_up() {
         ("bare", "limits.ephemeral-storage", None, "0"),
         ("bare", "requests.cpu", None, "0"),
         ("bare", "limits.hugepages-2Mi", None, "0"),
+        ("none", "limits.hugepages-2Mi", None, "4194304"),
+        ("none", "limits.cpu", None, "4"),
     ] {
         let selector = ResourceFieldSelector {
             container_name: Some(container.to_owned()),

@@ -219,6 +219,16 @@ mod tests {
     }
 
     #[test]
+    fn good_and_bad_news_of_a_pod_share_one_limit() {
+        let mut correlator = Correlator::default();
+        let good = Note { severity: Severity::Normal, ..note("Started", "a") };
+        assert_eq!((0..24).filter(|_| correlator.note(good.clone(), at(1))).count(), 24);
+        assert!(correlator.note(note("BackOff", "again"), at(1)));
+        assert!(!correlator.note(note("BackOff", "again"), at(1)));
+        assert!(!correlator.note(good, at(1)));
+    }
+
+    #[test]
     fn a_long_message_is_cut_between_characters() {
         let mut correlator = Correlator::default();
         correlator.note(note("Failed", &"ü".repeat(5000)), at(1));

@@ -9,6 +9,7 @@ use pleg::{CacheReader, Clock};
 
 use super::disk;
 use super::image_plan::{Candidate, ImageHistory, ImagePolicy};
+use crate::metrics::Metrics;
 use crate::runtime::{CallError, ImageStore};
 
 /// How often to look.
@@ -36,12 +37,19 @@ pub struct ImageCollector<S> {
     clock: Clock,
     policy: ImagePolicy,
     history: ImageHistory,
+    metrics: Metrics,
 }
 
 impl<S: ImageStore> ImageCollector<S> {
     /// A collector for the images of a store; the cache tells which are in use.
-    pub fn new(store: Arc<S>, cache: CacheReader, clock: Clock, policy: ImagePolicy) -> Self {
-        Self { store, cache, clock, policy, history: ImageHistory::default() }
+    pub fn new(
+        store: Arc<S>,
+        cache: CacheReader,
+        clock: Clock,
+        policy: ImagePolicy,
+        metrics: Metrics,
+    ) -> Self {
+        Self { store, cache, clock, policy, history: ImageHistory::default(), metrics }
     }
 
     /// Runs until it is dropped.
@@ -94,9 +102,12 @@ impl<S: ImageStore> ImageCollector<S> {
                 continue;
             }
             tracing::info!(image = id, "removing an image that nobody uses, to make room");
-            if let Err(error) = self.store.remove_image(id).await {
-                tracing::warn!(image = id, %error, "an image that nobody uses cannot be removed");
-                stuck += images.iter().find(|image| image.id == *id).map_or(0, |image| image.size);
+            match self.store.remove_image(id).await {
+                Ok(()) => self.metrics.image_collected(),
+                Err(error) => {
+                    tracing::warn!(image = id, %error, "an image that nobody uses cannot be removed");
+                    stuck += images.iter().find(|image| image.id == *id).map_or(0, |image| image.size);
+                }
             }
         }
         let missing = missing + stuck;

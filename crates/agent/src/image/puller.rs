@@ -9,9 +9,10 @@ use rubelet_cri::v1;
 use tokio::sync::Semaphore;
 
 use super::docker_config::Credential;
-use super::limit::{Bucket, PullRate};
-use super::{Credentials, ImageError, Resolved, resolved};
+use super::limit::Bucket;
+use super::{Credentials, ImageError, PullPolicy, Resolved, resolved};
 use crate::runtime::{CallError, CallFailure, ImageStore};
+use crate::settings::Settings;
 
 /// Fetches images.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(crate) struct Puller<S> {
     store: Arc<S>,
     at_once: Semaphore,
     bucket: Mutex<Bucket>,
+    has_built_in_images: bool,
     clock: Clock,
 }
 
@@ -34,15 +36,31 @@ pub(crate) struct Pulled {
 }
 
 impl<S: ImageStore> Puller<S> {
-    pub(crate) fn new(store: Arc<S>, at_once: usize, rate: PullRate, clock: Clock) -> Self {
-        let bucket = Mutex::new(Bucket::new(rate));
-        Self { store, at_once: Semaphore::new(at_once.max(1)), bucket, clock }
+    pub(crate) fn new(store: Arc<S>, settings: &Settings, clock: Clock) -> Self {
+        Self {
+            store,
+            at_once: Semaphore::new(settings.parallel_pulls.max(1)),
+            bucket: Mutex::new(Bucket::new(settings.pull_rate)),
+            has_built_in_images: settings.has_built_in_images,
+            clock,
+        }
     }
 
-    /// The image of that name, if it is there.
-    pub(crate) async fn present(&self, name: &str) -> Result<Option<Resolved>, ImageError> {
+    /// The image of that name, if it is there and the policy does not want a registry asked whether it has another.
+    pub(crate) async fn present(
+        &self,
+        name: &str,
+        policy: PullPolicy,
+    ) -> Result<Option<Resolved>, ImageError> {
         let image = self.store.image(name).await.map_err(ImageError::Inspect)?;
-        Ok(image.map(|image| resolved(image.id.clone(), &image)))
+        let usable = image.filter(|image| policy != PullPolicy::Always || self.is_built_in(image));
+        Ok(usable.map(|image| resolved(image.id.clone(), &image)))
+    }
+
+    /// Whether an image came with the runtime: it is kept for ever and from no registry, so there is nothing to fetch.
+    /// With other runtimes that is how an image looks that somebody has imported and pinned.
+    fn is_built_in(&self, image: &v1::Image) -> bool {
+        self.has_built_in_images && image.pinned && image.repo_digests.is_empty()
     }
 
     /// Fetches an image when it is its turn, with each of the credentials that fit until one is good enough.
@@ -77,12 +95,12 @@ impl<S: ImageStore> Puller<S> {
         if to_try.is_empty() {
             to_try.push(None);
         }
+        let may_ask = self.bucket.lock().take(self.clock.stamp());
+        if !may_ask {
+            return Err(ImageError::TooMany);
+        }
         let mut errors: Vec<CallError> = Vec::new();
         for credential in to_try {
-            let may_ask = self.bucket.lock().take(self.clock.stamp());
-            if !may_ask {
-                return Err(ImageError::TooMany);
-            }
             match self.store.pull(name, credential.map(auth), sandbox_config.clone()).await {
                 Ok(reference) => return Ok(reference),
                 Err(error) if errors.contains(&error) => {}

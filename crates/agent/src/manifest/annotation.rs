@@ -1,4 +1,4 @@
-//! The annotations by which a pod tells where it came from, and what they say about it.
+//! The annotations that mean something to the agent, and what they say about a pod.
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -12,6 +12,8 @@ pub const SEEN: &str = "kubernetes.io/config.seen";
 pub const HASH: &str = "kubernetes.io/config.hash";
 /// On the copy in the API server of such a pod: its hash.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Names the container that commands mean that name none.
+pub const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
 /// Pods of this priority or above are critical to the node.
 pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;

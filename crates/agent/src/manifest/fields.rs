@@ -116,8 +116,8 @@ fn note_host_ports(spec: &Node<'_>, found: &mut Vec<(u32, Issue)>) {
 
 fn note_size_limit(volume: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
     let Some(folder) = volume.get("emptyDir") else { return };
-    let on_disk = folder.get("medium").and_then(Node::text).is_none_or(str::is_empty);
-    if let Some(limit) = folder.get("sizeLimit").filter(|_| on_disk) {
+    let in_memory = folder.get("medium").and_then(Node::text) == Some("Memory");
+    if let Some(limit) = folder.get("sizeLimit").filter(|_| !in_memory) {
         let path = format!("{path}.emptyDir.sizeLimit");
         let what = "the size is limited only for medium: Memory";
         found.push((limit.line, Issue::IgnoredField { path, what }));

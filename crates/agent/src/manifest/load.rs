@@ -1,12 +1,13 @@
 //! From the text of a file to its pods, config maps and secrets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 
+use super::bounded::{self, Bounded};
 use super::problem::beginning;
 use super::tree::{self, LARGEST_MANIFEST, Node, Value};
 use super::{
@@ -49,6 +50,7 @@ pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
         pods_seen: 0,
         pod_names: BTreeSet::new(),
         problems: Vec::new(),
+        left_out: BTreeMap::new(),
         document: 0,
         has_list: false,
     };
@@ -59,8 +61,6 @@ pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
     loading.finish()
 }
 
-/// More problems than this of either severity are not told: nobody reads them, and a hostile manifest has millions.
-const MOST_PROBLEMS: usize = 100;
 /// Names are shown up to here: no valid one is longer.
 const LONGEST_NAME: usize = 253;
 
@@ -74,6 +74,8 @@ struct Loading<'a> {
     pods_seen: usize,
     pod_names: BTreeSet<ObjectKey>,
     problems: Vec<Problem>,
+    /// How many problems are not told of.
+    left_out: BTreeMap<Severity, usize>,
     document: usize,
     /// A list says how much there is, even if that is nothing.
     has_list: bool,
@@ -94,6 +96,10 @@ impl Loading<'_> {
                 .iter_mut()
                 .filter(of_documents)
                 .for_each(|problem| problem.severity = Severity::Error);
+        }
+        for (severity, count) in self.left_out {
+            let more = Problem::error(self.origin.place.as_str(), Issue::LeftOut { count });
+            self.problems.push(Problem { severity, ..more });
         }
         if has_errors(&self.problems) {
             return Err(self.problems);
@@ -194,7 +200,7 @@ impl Loading<'_> {
         static_pod::adopt(&mut pod, self.origin);
         let subject = subject("Pod", &pod.metadata);
         let mistakes = validate::pod(&pod);
-        let is_valid = mistakes.is_empty();
+        let is_valid = mistakes.kept.is_empty();
         self.refuse(node, &subject, mistakes);
         if !self.pod_names.insert(key(&mut pod.metadata)) {
             self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate);
@@ -231,10 +237,11 @@ impl Loading<'_> {
         let subject = name.map(|name| format!("{kind} {}", shown_name(name)));
         match typed::decode::<T>(node) {
             Ok((object, unknown)) => {
-                for field in unknown {
+                for field in unknown.kept {
                     let issue = Issue::UnknownField { path: field.path, meant: field.meant };
                     self.tell(field.line, subject.clone(), Severity::Warning, issue);
                 }
+                self.leave_out(Severity::Warning, unknown.left_out);
                 Some(object)
             }
             Err(error) => {
@@ -245,16 +252,17 @@ impl Loading<'_> {
         }
     }
 
-    fn refuse(&mut self, node: &Node<'_>, subject: &str, errors: Vec<FieldError>) {
-        for error in errors {
+    fn refuse(&mut self, node: &Node<'_>, subject: &str, errors: Bounded<FieldError>) {
+        for error in errors.kept {
             self.tell(node.line_of(error.path()), Some(subject.to_owned()), Severity::Error, error.into());
         }
+        self.leave_out(Severity::Error, errors.left_out);
     }
 
     fn tell(&mut self, line: u32, subject: Option<String>, severity: Severity, issue: Issue) {
         let told = self.problems.iter().filter(|problem| problem.severity == severity).count();
-        if told >= MOST_PROBLEMS {
-            return;
+        if told >= bounded::MOST {
+            return self.leave_out(severity, 1);
         }
         self.problems.push(Problem {
             document: Some(self.document),
@@ -263,6 +271,12 @@ impl Loading<'_> {
             severity,
             ..Problem::error(self.origin.place.as_str(), issue)
         });
+    }
+
+    fn leave_out(&mut self, severity: Severity, count: usize) {
+        if count > 0 {
+            *self.left_out.entry(severity).or_default() += count;
+        }
     }
 }
 

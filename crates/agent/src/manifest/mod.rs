@@ -6,6 +6,7 @@
 //! A file is taken whole or not at all.
 
 pub mod annotation;
+mod bounded;
 mod default;
 mod fields;
 mod load;

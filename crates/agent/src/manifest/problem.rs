@@ -170,6 +170,12 @@ pub enum Issue {
     /// Another object of that kind has the name, in that place.
     #[error("FailedValidation: the name is already taken by {0}; this one is not used")]
     DuplicateOf(String),
+    /// There is more to tell of the file than anybody reads.
+    #[error("and {count} more are not shown")]
+    LeftOut {
+        /// How much.
+        count: usize,
+    },
     /// Another pod has the UID.
     #[error("FailedValidation: another pod has the UID {0}; this one is not used")]
     DuplicateUid(String),

@@ -10,13 +10,12 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
+use super::bounded::Bounded;
 use super::problem::beginning;
 use super::tree::{Node, Value};
 
 /// The most that one list may have. Types are large even where the text is short: `{}` is a container of a kilobyte.
 const MOST_ITEMS: usize = 5000;
-/// More unknown fields than this are not told: nobody reads them.
-const MOST_UNKNOWN: usize = 100;
 /// Paths are shown up to here: keys of maps may be as long as the file.
 const LONGEST_PATH: usize = 512;
 
@@ -38,8 +37,8 @@ pub(super) struct UnknownField {
 }
 
 /// The object in a tree, and the fields that it does not have.
-pub(super) fn decode<T: DeserializeOwned>(node: &Node<'_>) -> Result<(T, Vec<UnknownField>), TypeError> {
-    let unknown = RefCell::new(Vec::new());
+pub(super) fn decode<T: DeserializeOwned>(node: &Node<'_>) -> Result<(T, Bounded<UnknownField>), TypeError> {
+    let unknown = RefCell::new(Bounded::default());
     let reader = Reader { node, place: &Place::Root, siblings: &[], unknown: &unknown };
     match T::deserialize(reader) {
         Ok(object) => Ok((object, unknown.into_inner())),
@@ -103,7 +102,7 @@ struct Reader<'t, 'p> {
     place: &'p Place<'p>,
     /// All fields of the type that has this value as a field.
     siblings: &'static [&'static str],
-    unknown: &'p RefCell<Vec<UnknownField>>,
+    unknown: &'p RefCell<Bounded<UnknownField>>,
 }
 
 impl<'t> Reader<'t, '_> {
@@ -126,6 +125,16 @@ impl<'t> Reader<'t, '_> {
             Value::Map(_) => "a map".to_owned(),
         };
         self.located(Err(de::Error::custom(format_args!("expected {expected}, found {found}{hint}"))))
+    }
+
+    /// What is said of a text in place of bytes. Nothing of the text: it may be a secret.
+    fn not_base64(&self) -> Option<Failure> {
+        let plain = match self.place {
+            Place::Key(Place::Field(Place::Root, "data"), _) => "stringData",
+            Place::Key(Place::Field(Place::Root, "binaryData"), _) => "data",
+            _ => return None,
+        };
+        Some(de::Error::custom(format_args!("must be base64; put plain text under {plain}")))
     }
 
     fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
@@ -175,7 +184,10 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
         match &self.node.value {
             Value::Null => self.located(visitor.visit_borrowed_str("")),
-            Value::Text(text) => self.located(visitor.visit_borrowed_str(text)),
+            Value::Text(text) => {
+                let read = visitor.visit_borrowed_str(text);
+                self.located(read.map_err(|failure: Failure| self.not_base64().unwrap_or(failure)))
+            }
             Value::Bool(_) | Value::Signed(_) | Value::Unsigned(_) | Value::Float(_) => {
                 self.wrong("a string", "; put it in quotes")
             }
@@ -249,13 +261,12 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
 
     /// The generated types ask for this when they do not know a field.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        let mut unknown = self.unknown.borrow_mut();
-        if unknown.len() < MOST_UNKNOWN {
+        self.unknown.borrow_mut().push(|| {
             let path = self.place.shown();
             let name = path.rsplit('.').next().unwrap_or_default();
             let meant = alike(name, self.siblings);
-            unknown.push(UnknownField { path, line: self.node.line, meant });
-        }
+            UnknownField { path, line: self.node.line, meant }
+        });
         visitor.visit_unit()
     }
 

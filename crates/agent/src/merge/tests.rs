@@ -139,6 +139,22 @@ fn names_are_unique_within_a_namespace_and_the_first_wins() {
 }
 
 #[test]
+fn who_comes_later_does_not_take_the_place_of_a_known_pod() {
+    let web = pod("1", "ns", "web", "a");
+    // by its UID, by its name
+    for newcomer in [pod("1", "ns", "shop", "a"), pod("2", "ns", "web", "a")] {
+        let mut merge = Merge::default();
+        apply(&mut merge, &file(), std::slice::from_ref(&web));
+        let both = [newcomer.clone(), web.clone()];
+        assert_eq!(apply(&mut merge, &file(), &both), [], "{newcomer:?}");
+        let set = both.map(Arc::new);
+        let refused = merge.apply(&file(), &set, at(1)).refused;
+        let refused: Vec<_> = refused.iter().map(|refused| &refused.pod).collect();
+        assert_eq!(refused, [&pod_ref(&newcomer)]);
+    }
+}
+
+#[test]
 fn a_pod_of_another_name_is_another_pod_whatever_its_uid() {
     let mut merge = Merge::default();
     apply(&mut merge, &file(), &[pod("1", "ns", "web", "a"), pod("2", "ns", "db", "a")]);
@@ -272,9 +288,10 @@ proptest! {
         for (from_api, set) in sets {
             let source = if from_api { api() } else { file() };
             let set: Vec<Arc<Pod>> = set.into_iter().map(Arc::new).collect();
+            let before = merge.sources.get(&source).cloned().unwrap_or_default();
+            let (wanted, _) = without_duplicates(&set, &before);
             replay(&mut known, &merge.apply(&source, &set, at(1)).deltas);
 
-            let (wanted, _) = without_duplicates(&set);
             let believed: Vec<&Arc<Pod>> = known.iter().filter(|((of, _), _)| *of == source).map(|(_, pod)| pod).collect();
             prop_assert_eq!(believed.len(), wanted.len());
             for (uid, pod) in wanted {
@@ -295,6 +312,24 @@ proptest! {
             let set: Vec<Arc<Pod>> = set.into_iter().map(Arc::new).collect();
             merge.apply(&source, &set, at(1));
             prop_assert_eq!(merge.apply(&source, &set, at(2)).deltas, vec![]);
+        }
+    }
+
+    #[test]
+    fn the_order_within_a_set_does_not_matter(sets in sets()) {
+        let (mut merge, mut backwards) = (Merge::default(), Merge::default());
+        let told = |merged: Vec<Delta>| -> Vec<(Operation, BTreeMap<PodUid, Arc<Pod>>)> {
+            let by_uid = |delta: Delta| delta.pods.into_iter().map(|pod| (pod_ref(&pod).uid, pod)).collect();
+            merged.into_iter().map(|delta| (delta.operation, by_uid(delta))).collect()
+        };
+        for (from_api, set) in sets {
+            let source = if from_api { api() } else { file() };
+            // Of those that claim the same, the first counts: without them there is no first.
+            let set: Vec<Arc<Pod>> = set.into_iter().map(Arc::new).collect();
+            let set: Vec<Arc<Pod>> = without_duplicates(&set, &BTreeMap::new()).0.into_iter().map(|(_, pod)| pod).collect();
+            let reversed: Vec<Arc<Pod>> = set.iter().rev().cloned().collect();
+            let one = told(merge.apply(&source, &set, at(1)).deltas);
+            prop_assert_eq!(one, told(backwards.apply(&source, &reversed, at(1)).deltas));
         }
     }
 

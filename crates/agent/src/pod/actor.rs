@@ -7,24 +7,31 @@
 //! ```
 //! It keeps nothing that could not be read again: an actor that is lost is simply made anew.
 
+mod ends;
+mod farewell;
 mod publish;
+mod refresh;
 mod tenure;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 use pleg::{CacheReader, Stamp};
-use rubelet_model::{PodStatus, PodUid, SandboxState};
+use rubelet_model::{PodStatus, PodUid};
+use tokio::sync::mpsc;
 
+use self::farewell::Farewell;
+use self::refresh::Refresh;
 use self::tenure::Tenure;
-use super::act::{Killer, Memory, Outcome, Remains, Tools, Unbroken, Work, may_run, release};
+use super::act::{Memory, Outcome, Remains, Tools, Unbroken, Work};
 use super::config::pod_amounts;
 use super::journal::Journal;
 use super::last_words::LastWords;
-use super::lifecycle::{Ending, Lifecycle};
+use super::lifecycle::Lifecycle;
 use super::mailbox::{Mail, Mailbox};
-use super::plan::{self, Plan, plan};
+use super::plan::{self, Adjustment, Plan, plan};
 use super::spec;
 use crate::board::Board;
 use crate::manifest::Objects;
@@ -33,7 +40,7 @@ use crate::off_thread::off_thread;
 use crate::probe::{PodProbes, Verdicts};
 use crate::runtime::{ImageStore, Runtime};
 use crate::source::SourceId;
-use crate::status::{Phase, ResizePending};
+use crate::status::ResizePending;
 use crate::volumes;
 
 /// The task of one pod.
@@ -45,6 +52,8 @@ pub(crate) struct Actor<R> {
     mailbox: Arc<Mailbox>,
     uid: PodUid,
     lifecycle: Lifecycle,
+    /// Whose pod it is.
+    source: Option<SourceId>,
     objects: Arc<Objects>,
     probes: PodProbes<R>,
     /// What the probes said when this was last looked at.
@@ -56,7 +65,7 @@ pub(crate) struct Actor<R> {
     /// Whether the node refused the pod before it was started.
     is_rejected: bool,
     last_words: LastWords,
-    /// The status that was last acted on.
+    /// What was last told of the runtime: the status that is acted on, but for what has ended since.
     shown: Option<Arc<PodStatus>>,
     /// Whether the pod needs a sandbox, as far as is known.
     lacks_sandbox: bool,
@@ -64,10 +73,11 @@ pub(crate) struct Actor<R> {
     /// When something was last done to the pod: older statuses are not acted on.
     acted: Stamp,
     tenure: Tenure,
+    /// Whether an agent before this one may have begun the pod: its folder is made first.
+    had_folder: bool,
     /// Until when nothing can be done to keep the pod running.
     sync_held_until: Option<Stamp>,
-    /// Until when a pod that would not end is not ended again.
-    kill_held_until: Option<Stamp>,
+    farewell: Farewell,
     /// Why the pod does not get what its manifest says yet.
     resize_pending: Option<ResizePending>,
     /// What was told of the change of resources that is under way, if it was told by this agent.
@@ -77,8 +87,9 @@ pub(crate) struct Actor<R> {
     /// Whether the files of volumes may be out of date. They may have changed while no agent was there, and anything may
     /// have happened to them since the last look.
     refresh_volumes: bool,
-    /// Whether the volumes and the control group of a pod that has ended were given back.
-    is_released: bool,
+    refresh: Option<Refresh>,
+    /// When people are told next what a pod waits for that may not begin yet.
+    tell_of_wait: Option<Stamp>,
     /// How long to wait at first, in place of an actor that was lost.
     after_loss: Option<Duration>,
 }
@@ -90,6 +101,8 @@ pub(crate) struct Parts<R> {
     pub(crate) board: Board,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) pod: Arc<Pod>,
+    /// Whose pod it is; nothing for one that no source wants.
+    pub(crate) source: Option<SourceId>,
     pub(crate) objects: Arc<Objects>,
     /// Whose pod of the same name it has to wait for.
     pub(crate) behind: Option<SourceId>,
@@ -108,7 +121,7 @@ enum Next {
 
 impl<R: Runtime + ImageStore> Actor<R> {
     pub(crate) fn new(parts: Parts<R>) -> Self {
-        let Parts { tools, pleg, board, mailbox, pod, objects, behind, after_loss } = parts;
+        let Parts { tools, pleg, board, mailbox, pod, source, objects, behind, after_loss } = parts;
         let journal = Journal::new(tools.clock.clone());
         let unbroken = Unbroken::new(tools.clock.clone());
         if let Some(source) = behind {
@@ -122,6 +135,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             uid: spec::uid(&pod),
             memory: Memory::new(tools.settings.backoff),
             lifecycle: Lifecycle::born(pod),
+            source,
             tools,
             pleg,
             board,
@@ -137,13 +151,15 @@ impl<R: Runtime + ImageStore> Actor<R> {
             unbroken,
             acted: Stamp::ZERO,
             tenure: Tenure::default(),
+            had_folder: false,
             sync_held_until: None,
-            kill_held_until: None,
+            farewell: Farewell::default(),
             resize_pending: None,
             resizing: None,
             is_taken_over: false,
             refresh_volumes: true,
-            is_released: false,
+            refresh: None,
+            tell_of_wait: None,
             after_loss,
         }
     }
@@ -160,13 +176,13 @@ impl<R: Runtime + ImageStore> Actor<R> {
             let mail = self.mailbox.take();
             let operation = self.operation(&mail);
             self.read(mail);
+            if !matches!(self.lifecycle, Lifecycle::Syncing { .. }) {
+                self.refresh = None;
+            }
             let begun = self.tools.clock.stamp();
             // On the heap, so that an actor that waits, as nearly all do, is small.
             let next = match self.lifecycle.clone() {
-                Lifecycle::Pending { .. } => {
-                    self.publish_unseen();
-                    Next::Idle(None)
-                }
+                Lifecycle::Pending { pod } => self.wait_for_predecessor(&pod),
                 Lifecycle::Syncing { pod } => Box::pin(self.sync(&pod)).await,
                 Lifecycle::Terminating { pod, ending } => Box::pin(self.terminate(&pod, ending)).await,
                 Lifecycle::Terminated { forget: false, .. } => Box::pin(self.release()).await,
@@ -175,31 +191,53 @@ impl<R: Runtime + ImageStore> Actor<R> {
             self.tools.metrics.worked(operation, begun.until(self.tools.clock.stamp()));
             match next {
                 Next::Again => {}
-                Next::Idle(until) => tokio::select! {
-                    biased;
-                    () = self.mailbox.arrived() => {}
-                    () = self.probes.changed() => {}
-                    () = sleep_until(&self.tools.clock, until) => self.refresh_volumes = true,
-                },
+                Next::Idle(until) => self.idle(until).await,
                 Next::Gone => break,
             }
         }
         self.board.remove(&self.uid);
     }
 
+    /// Waits for mail, for news of the probes, or for that moment.
+    async fn idle(&mut self, mut until: Option<Stamp>) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.mailbox.arrived() => return,
+                () = self.probes.changed() => return,
+                () = self.journal.changed() => self.publish_again(),
+                is_up_to_date = Refresh::over(&mut self.refresh) => {
+                    if !is_up_to_date {
+                        self.refresh_volumes = true;
+                        let retry = self.tools.clock.stamp().plus(self.tools.settings.retry);
+                        until = Some(until.map_or(retry, |until| until.min(retry)));
+                    } else if self.refresh_volumes {
+                        return;
+                    }
+                }
+                () = sleep_until(&self.tools.clock, until) => {
+                    self.refresh_volumes = true;
+                    return;
+                }
+            }
+        }
+    }
+
     fn read(&mut self, mut mail: Mail) {
         let rejection = mail.rejection.take();
         if let Some(wish) = &mail.wish {
             self.objects = wish.objects.clone();
+            self.source.clone_from(&wish.source);
             self.memory.forgive();
             self.sync_held_until = None;
             self.refresh_volumes = true;
             self.tell_of_pending_resize(wish.resize_pending.clone());
+            self.tell_of_unapplied(&wish.pod);
         }
         let now = self.tools.clock.stamp();
         self.transition(|lifecycle| lifecycle.next(mail, now));
         if let Some(rejection) = rejection {
-            self.reject(&rejection, now);
+            self.reject(&rejection);
         }
         if matches!(self.lifecycle, Lifecycle::Syncing { .. }) && self.tenure.begin(now) {
             let pod = self.lifecycle.pod();
@@ -234,6 +272,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             amounts: &amounts,
         };
         let plan = plan(inputs);
+        let planned_by = self.verdicts.clone();
         self.lacks_sandbox = matches!(plan, Plan::Recreate { .. });
         if !std::mem::replace(&mut self.is_taken_over, true) && !self.lacks_sandbox {
             self.take_over(pod).await;
@@ -244,30 +283,35 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
         let phase = self.publish(&status);
         if phase.is_terminal() {
-            self.transition(|lifecycle| lifecycle.finished(now));
+            self.transition(Lifecycle::finished);
             return Next::Again;
         }
         let remains = Remains::of(&status, self.tools.settings.dead_instances);
         let held_until = self.sync_held_until.filter(|until| now < *until);
         let is_nothing = plan.is_nothing();
-        let is_resized = matches!(&plan, Plan::Adjust { resize: Some(_), .. });
-        let refresh = is_nothing && self.refresh_volumes && volumes::are_written(pod);
+        let is_resized = matches!(&plan, Plan::Adjust(Adjustment { resize: Some(_), .. }));
+        let refresh = self.refresh_volumes && plan.starts_nothing() && volumes::are_written(pod);
         if let Some(until) = held_until {
             return Next::Idle(Some(self.tenure.no_later(until, pod)));
         }
-        if is_nothing && remains.is_empty() && !refresh {
+        if refresh {
+            self.begin_refresh(pod, &status);
+        }
+        if is_nothing && remains.is_empty() {
             return Next::Idle(Some(self.next_look(pod, now)));
         }
-        let outcome = self.act(pod, &status, plan, &remains, refresh).await;
+        let outcome = self.act(pod, &status, plan, &remains).await;
         let Some(outcome) = outcome else { return Next::Again };
         self.refresh_volumes &= !outcome.volumes_are_ready;
         self.sync_held_until = outcome.hold_until;
-        self.publish(&status);
+        let shown = self.shown.clone().unwrap_or(status);
+        self.publish(&shown);
         if outcome.acted && is_resized {
             // What containers use shows in no list: nobody would notice.
             self.pleg.reinspect(&self.uid);
         }
-        if outcome.acted {
+        // What probes said meanwhile was told, but nobody has planned by it: they say it once.
+        if outcome.acted || self.verdicts != planned_by {
             return Next::Again;
         }
         let next_look = self.next_look(pod, now);
@@ -292,20 +336,20 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// Carries out a plan; `None` if the pod was ended in the middle of it. What probes find out meanwhile is told at
-    /// once: acting may take as long as an image takes to come.
+    /// Carries out a plan; `None` if the pod was ended in the middle of it. What happens meanwhile is told at once: acting
+    /// may take as long as an image takes to come.
     async fn act(
         &mut self,
         pod: &Arc<Pod>,
         status: &Arc<PodStatus>,
         plan: Plan,
         remains: &Remains,
-        refresh: bool,
     ) -> Option<Outcome> {
         let (mailbox, tools, objects) = (self.mailbox.clone(), self.tools.clone(), self.objects.clone());
         let (journal, unbroken) = (self.journal.clone(), self.unbroken.clone());
-        // What is told meanwhile is told by what stood in the way before.
+        // What is told meanwhile is told by what stood in the way before, and noted here.
         let mut memory = self.memory.clone();
+        let (reached, mut milestones) = mpsc::channel(1);
         let outcome = {
             let mut work = Work {
                 tools: &tools,
@@ -315,12 +359,10 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 memory: &mut memory,
                 journal: &journal,
                 unbroken: &unbroken,
+                milestones: &reached,
             };
             let mut acting = std::pin::pin!(async {
-                let mut outcome = work.carry_out(plan).await;
-                if refresh {
-                    work.refresh_volumes(&mut outcome).await;
-                }
+                let outcome = work.carry_out(plan).await;
                 work.remove(remains).await;
                 outcome
             });
@@ -329,11 +371,13 @@ impl<R: Runtime + ImageStore> Actor<R> {
                     biased;
                     () = mailbox.interrupted(None) => break None,
                     outcome = &mut acting => break Some(outcome),
-                    () = self.probes.changed() => self.publish_verdicts(status).await,
+                    () = self.probes.changed() => self.publish_verdicts().await,
+                    Some(milestone) = milestones.recv() => self.tell_of(milestone).await,
+                    () = journal.changed() => self.publish_again(),
                 }
             }
         };
-        self.memory = memory;
+        self.memory = memory.with_noted(self.memory.clone());
         if outcome.is_none() {
             // What it makes must show in the next status, or nobody would ever see it.
             self.unbroken.settled().await;
@@ -344,105 +388,6 @@ impl<R: Runtime + ImageStore> Actor<R> {
         outcome
     }
 
-    async fn terminate(&mut self, pod: &Arc<Pod>, ending: Ending) -> Next {
-        let status = match self.fresh_status().await {
-            Ok(status) => status,
-            Err(next) => return next,
-        };
-        self.lacks_sandbox = !is_up(&status);
-        if self.lacks_sandbox {
-            self.publish_last(&status);
-            self.transition(Lifecycle::stopped);
-            self.probes.end();
-            return Next::Again;
-        }
-        self.publish(&status);
-        let now = self.tools.clock.stamp();
-        if let Some(until) = self.kill_held_until.filter(|until| now < *until) {
-            return Next::Idle(Some(until));
-        }
-        let (mailbox, tools, journal) = (self.mailbox.clone(), self.tools.clone(), self.journal.clone());
-        let killer = Killer { tools: &tools, pod, journal: &journal, ips: &status.ips };
-        let mut killing = std::pin::pin!(killer.pod(&status, Some(ending.left(now))));
-        let killed = loop {
-            tokio::select! {
-                biased;
-                () = mailbox.interrupted(Some(ending.grace)) => break None,
-                killed = &mut killing => break Some(killed),
-                () = self.probes.changed() => self.publish_verdicts(&status).await,
-            }
-        };
-        self.has_acted();
-        if let Some(Err(error)) = &killed {
-            self.journal.warning(None, "FailedKillPod", format!("error killing pod: {error}"));
-            tracing::warn!(pod = %spec::pod_ref(pod), %error, "a pod could not be ended, trying again");
-        }
-        // Whether it worked shows in the next status. If it did not, there is no hurry to do the same again.
-        self.kill_held_until = killed.map(|_| self.acted.plus(KILL_RETRY));
-        Next::Again
-    }
-
-    /// The pod stays to be looked at, but what it used is given back.
-    async fn release(&mut self) -> Next {
-        if self.is_released {
-            return Next::Idle(None);
-        }
-        match release(&self.tools, &self.uid).await {
-            Ok(()) => {
-                self.is_released = true;
-                Next::Idle(None)
-            }
-            Err(error) => {
-                tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %error, "what a pod used cannot be given back, trying again");
-                Next::Idle(Some(self.tools.clock.stamp().plus(self.tools.settings.retry)))
-            }
-        }
-    }
-
-    async fn forget(&mut self, pod: &Arc<Pod>) -> Next {
-        let status = match self.fresh_status().await {
-            Ok(status) => status,
-            Err(next) => return next,
-        };
-        if let Some(until) = self.may_come_yet(&status).await {
-            sleep_until(&self.tools.clock, Some(until)).await;
-            self.has_acted();
-            return Next::Again;
-        }
-        let work = Work {
-            tools: &self.tools,
-            pod,
-            objects: &self.objects,
-            status: &status,
-            memory: &mut self.memory,
-            journal: &self.journal,
-            unbroken: &self.unbroken,
-        };
-        let forgotten = work.forget().await;
-        self.has_acted();
-        match forgotten {
-            Ok(()) => {
-                // Whoever runs under this UID next must not find what is no more. An error is as good: it is no status.
-                let _ = self.cache.newer_than(&self.uid, self.acted).await;
-                Next::Gone
-            }
-            Err(error) => {
-                tracing::warn!(pod = %spec::pod_ref(pod), %error, "what is left of a pod could not be removed, trying again");
-                Next::Idle(Some(self.tools.clock.stamp().plus(KILL_RETRY)))
-            }
-        }
-    }
-
-    /// Nothing is there of the pod. But what an earlier agent asked for just before it was killed, or what we asked for and
-    /// got no answer to, may come yet, and once the pod is forgotten nobody would know whose it is.
-    async fn may_come_yet(&self, status: &PodStatus) -> Option<Stamp> {
-        let is_there = !status.sandboxes.is_empty() || !status.containers.is_empty();
-        let was_anothers = !self.tenure.has_begun();
-        let asked = was_anothers.then_some(Stamp::ZERO).max(self.unbroken.settled().await);
-        let until = asked?.plus(LATE_COMERS);
-        (!is_there && self.tools.clock.stamp() < until).then_some(until)
-    }
-
     /// A status that was read after the last action. An order to end is not kept waiting.
     async fn fresh_status(&mut self) -> Result<Arc<PodStatus>, Next> {
         let may_be_interrupted = matches!(self.lifecycle, Lifecycle::Syncing { .. });
@@ -451,11 +396,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 biased;
                 () = self.mailbox.interrupted(None), if may_be_interrupted => return Err(Next::Again),
                 answer = self.cache.newer_than(&self.uid, self.acted) => break answer,
-                () = self.probes.changed() => {
-                    if let Some(shown) = self.shown.clone() {
-                        self.publish_verdicts(&shown).await;
-                    }
-                }
+                () = self.probes.changed() => self.publish_verdicts().await,
+                () = self.journal.changed() => self.publish_again(),
             }
         };
         match answer {
@@ -478,27 +420,6 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// Has the probes follow what runs, and takes note of what they say.
-    async fn tend_probes(&mut self, status: &Arc<PodStatus>) {
-        let pod = self.lifecycle.pod().clone();
-        let is_ending = match self.lifecycle {
-            Lifecycle::Pending { .. } | Lifecycle::Syncing { .. } => false,
-            Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. } => true,
-        };
-        let ips = spec::reachable_ips(&pod, &status.ips, &self.tools.settings.node.host_ips);
-        self.probes.tend(&pod, status, &ips, is_ending);
-        self.verdicts = self.probes.verdicts();
-        self.probes.save().await;
-        self.shown = Some(status.clone());
-    }
-
-    /// Tells everybody what probes have found out, in the middle of something else.
-    async fn publish_verdicts(&mut self, status: &PodStatus) {
-        self.verdicts = self.probes.verdicts();
-        self.publish(status);
-        self.probes.save().await;
-    }
-
     fn has_acted(&mut self) {
         // First the moment, then the nudge: so the look that it leads to is newer.
         self.acted = self.tools.clock.stamp();
@@ -516,28 +437,6 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let look = now.plus(resync + resync.mul_f64(0.5 * fastrand::f64()));
         self.tenure.no_later(look, pod)
     }
-
-    fn say_deadline_exceeded(&mut self) {
-        const REASON: &str = "DeadlineExceeded";
-        const MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
-        self.journal.normal(None, REASON, MESSAGE);
-        let said = self.said.get_or_insert_default();
-        said.phase = Some(Phase::Failed.as_str().to_owned());
-        said.reason = Some(REASON.to_owned());
-        said.message = Some(MESSAGE.to_owned());
-    }
-}
-
-/// How long to wait before a pod that would not end is ended again.
-const KILL_RETRY: Duration = Duration::from_secs(2);
-
-/// How long after it was asked for without an answer something may appear.
-const LATE_COMERS: Duration = Duration::from_secs(5);
-
-/// Whether anything of a pod might still run.
-fn is_up(status: &PodStatus) -> bool {
-    status.containers.iter().any(may_run)
-        || status.sandboxes.iter().any(|sandbox| sandbox.state != SandboxState::NotReady)
 }
 
 async fn sleep_until(clock: &pleg::Clock, moment: Option<Stamp>) {

@@ -76,6 +76,11 @@ pub(crate) fn limits(pod: &Pod) -> Amounts {
         .collect()
 }
 
+/// What a pod as a whole may use of a resource at most, with its overhead, if anything holds it to that.
+pub(crate) fn limit(pod: &Pod, name: &str) -> Option<Quantity> {
+    limits(pod).remove(name).filter(|limit| !limit.is_zero() && declares_limit(pod, name))
+}
+
 /// What a pod may use at most, without its overhead.
 pub(crate) fn limits_without_overhead(pod: &Pod) -> Amounts {
     of_pod(pod, List::Limits)

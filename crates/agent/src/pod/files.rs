@@ -8,12 +8,15 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::config::LogName;
+use crate::volumes::{VolumeError, remove_tree};
 
 /// A container may leave so much to say, at most.
 const MOST_LAST_WORDS: u64 = 4096;
 /// So much of its log is shown, if it left nothing.
 const MOST_OF_LOG: u64 = 2048;
 const MOST_LOG_LINES: usize = 80;
+/// So much of it is read: far more than is shown, with the marks of all those lines.
+const MOST_READ_OF_LOG: u64 = 64 << 10;
 
 /// How often a container was started before, by the logs that it left: one more than the highest number.
 pub(super) fn restart_count_by_logs(log_directory: &Path, container: &str) -> u32 {
@@ -50,21 +53,27 @@ fn remove_files(folder: &Path, are_gone: impl Fn(&str) -> bool) -> io::Result<()
     Ok(())
 }
 
-/// Removes all logs of a pod, whatever it is called: `<namespace>_<name>_<uid>`.
-pub(crate) fn remove_logs_of_pod(logs: &Path, uid: &str) -> io::Result<()> {
+/// Removes all logs of a pod, whatever it is called: `<namespace>_<name>_<uid>`. What is mounted in there stays.
+pub(crate) fn remove_logs_of_pod(logs: &Path, uid: &str) -> Result<(), VolumeError> {
+    let unreadable = || VolumeError::io("read", logs);
     let entries = match fs::read_dir(logs) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
+        entries => entries.map_err(unreadable())?,
     };
     for entry in entries {
-        let entry = entry?;
+        let entry = entry.map_err(unreadable())?;
         let is_its = entry
             .file_name()
             .to_str()
             .and_then(|name| name.rsplit_once('_'))
             .is_some_and(|(_, of)| of == uid);
         if is_its {
-            gone_is_fine(fs::remove_dir_all(entry.path()))?;
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                remove_tree(&path)?;
+            } else {
+                gone_is_fine(fs::remove_file(&path)).map_err(VolumeError::io("remove", path))?;
+            }
         }
     }
     Ok(())
@@ -87,42 +96,55 @@ pub(super) fn make_last_words_file(folder: &Path, restart_count: u32) -> io::Res
 
 /// What an instance of a container left to say.
 pub(super) fn last_words(folder: &Path, restart_count: u32) -> Option<String> {
-    tail(&last_words_file(folder, restart_count), MOST_LAST_WORDS).filter(|words| !words.is_empty())
+    let tail = tail(&last_words_file(folder, restart_count), MOST_LAST_WORDS)?;
+    Some(tail.text).filter(|words| !words.is_empty())
 }
 
 /// The end of the log of a container, for those that would rather show that than nothing.
 pub(super) fn end_of_log(log: &Path) -> Option<String> {
-    let raw = tail(log, 4 * MOST_OF_LOG)?;
-    // `<time> <stream> <P|F> <text>`; the first line may be cut. A part goes on in the next line.
-    let lines: Vec<(bool, &str)> = raw
+    let Tail { text, is_cut } = tail(log, MOST_READ_OF_LOG)?;
+    // `<time> <stream> <P|F> <text>`. A part goes on in the next line.
+    let lines: Vec<(bool, &str)> = text
         .lines()
-        .filter_map(|line| {
+        .enumerate()
+        .filter_map(|(number, line)| {
+            // Whatever is shown of a line that was cut is far behind its marks.
+            if is_cut && number == 0 {
+                return Some((false, line));
+            }
             let mut words = line.splitn(4, ' ').skip(2);
             Some((words.next()?.starts_with('P'), words.next()?))
         })
         .collect();
     let from = lines.len().saturating_sub(MOST_LOG_LINES);
-    let mut text = String::new();
+    let mut shown = String::new();
     for (is_part, line) in &lines[from..] {
-        text.push_str(line);
+        shown.push_str(line);
         if !is_part {
-            text.push('\n');
+            shown.push('\n');
         }
     }
-    let mut start = text.len().saturating_sub(usize::try_from(MOST_OF_LOG).unwrap_or(usize::MAX));
-    while !text.is_char_boundary(start) {
+    let mut start = shown.len().saturating_sub(usize::try_from(MOST_OF_LOG).unwrap_or(usize::MAX));
+    while !shown.is_char_boundary(start) {
         start += 1;
     }
-    Some(text[start..].to_owned()).filter(|text| !text.is_empty())
+    Some(shown[start..].to_owned()).filter(|shown| !shown.is_empty())
 }
 
-fn tail(path: &Path, most: u64) -> Option<String> {
+/// The end of a file.
+struct Tail {
+    text: String,
+    /// Whether there was more before it.
+    is_cut: bool,
+}
+
+fn tail(path: &Path, most: u64) -> Option<Tail> {
     let mut file = fs::File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most))).ok()?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(Tail { text: String::from_utf8_lossy(&bytes).into_owned(), is_cut: length > most })
 }
 
 /// Writes the hosts file.
@@ -174,6 +196,25 @@ mod tests {
     }
 
     #[test]
+    fn removing_logs_never_crosses_a_mount() {
+        let folder = tempfile::tempdir().unwrap();
+        let (precious, logs) = (folder.path().join("precious"), folder.path().join("logs"));
+        let inside = logs.join("ns_web_1/c");
+        fs::create_dir_all(&inside).unwrap();
+        fs::create_dir(&precious).unwrap();
+        fs::write(precious.join("data"), "keep me").unwrap();
+        std::os::unix::fs::symlink(&precious, logs.join("ns_other_1")).unwrap();
+        rustix::mount::mount_bind(&precious, &inside).unwrap();
+        let removed = remove_logs_of_pod(&logs, "1");
+        // Before anything can fail: a failed test leaves no mounts behind.
+        rustix::mount::unmount(&inside, rustix::mount::UnmountFlags::empty()).unwrap();
+        assert!(matches!(&removed, Err(VolumeError::StillMounted(path)) if *path == inside), "{removed:?}");
+        remove_logs_of_pod(&logs, "1").unwrap();
+        assert_eq!(fs::read_dir(&logs).unwrap().count(), 0);
+        assert_eq!(fs::read_to_string(precious.join("data")).unwrap(), "keep me");
+    }
+
+    #[test]
     fn last_words_are_cut_at_the_front() {
         let folder = tempfile::tempdir().unwrap();
         let path = make_last_words_file(folder.path(), 3).unwrap();
@@ -199,5 +240,9 @@ mod tests {
         fs::write(&log, "2026-08-01T12:00:00.0Z stdout P one \n2026-08-01T12:00:00.0Z stdout F line\n")
             .unwrap();
         assert_eq!(end_of_log(&log).as_deref(), Some("one line\n"));
+        for long in [12_000, 200_000] {
+            fs::write(&log, format!("2026-08-01T12:00:00.0Z stderr F {}\n", "x".repeat(long))).unwrap();
+            assert_eq!(end_of_log(&log), Some("x".repeat(2047) + "\n"), "of one line of {long}");
+        }
     }
 }

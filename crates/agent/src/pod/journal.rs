@@ -3,30 +3,38 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pleg::Clock;
 use rubelet_model::{ContainerId, PodStatus};
+use tokio::sync::Notify;
 
 use crate::event::{Correlator, Note, PodEvent, Severity};
+
+/// How long news may wait: most of what is done to a pod is over by then, and told as a whole.
+const A_MOMENT: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 struct Inner {
     events: Correlator,
     /// What the containers of the pod are called: nobody wants to read their ids.
     names: BTreeMap<ContainerId, Arc<str>>,
+    /// Whether something was noted that nobody has asked for yet.
+    has_news: bool,
 }
 
 /// The journal of one pod. Clones are the same journal.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     inner: Arc<Mutex<Inner>>,
+    noted: Arc<Notify>,
     clock: Clock,
 }
 
 impl Journal {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { inner: Arc::default(), clock }
+        Self { inner: Arc::default(), noted: Arc::default(), clock }
     }
 
     /// Something normal happened to the pod, or to one of its containers.
@@ -65,6 +73,9 @@ impl Journal {
         }
         let container = container.map(str::to_owned);
         inner.events.note(Note { severity, reason, message, container }, now);
+        inner.has_news = true;
+        drop(inner);
+        self.noted.notify_one();
     }
 
     /// These are the containers of the pod.
@@ -80,14 +91,28 @@ impl Journal {
 
     /// Everything that was told and is remembered, oldest first.
     pub(crate) fn told(&self) -> Vec<PodEvent> {
-        self.inner.lock().events.told()
+        let mut inner = self.inner.lock();
+        inner.has_news = false;
+        inner.events.told()
+    }
+
+    /// Waits until there is something that nobody has asked for within a moment. Losing this future loses nothing; one at a
+    /// time may wait.
+    pub(crate) async fn changed(&self) {
+        loop {
+            while !self.inner.lock().has_news {
+                self.noted.notified().await;
+            }
+            tokio::time::sleep(A_MOMENT).await;
+            if self.inner.lock().has_news {
+                return;
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -105,5 +130,29 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(301)).await;
         journal.normal(None, "Started", "after a while");
         assert_eq!(journal.told().len(), 12, "the failure, nine pulls, one for all the others, and the last");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn news_are_waited_for_until_somebody_asks() {
+        let journal = Journal::new(Clock::start());
+        let patience = Duration::from_secs(3600);
+        assert!(tokio::time::timeout(patience, journal.changed()).await.is_err());
+        let writer = journal.clone();
+        let noted = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            writer.normal(None, "Pulling", "it comes");
+        };
+        let both = async { tokio::join!(journal.changed(), noted) };
+        tokio::time::timeout(patience, both).await.expect("it is told");
+        tokio::time::timeout(patience, journal.changed()).await.expect("until it is asked for");
+        journal.told();
+        assert!(tokio::time::timeout(patience, journal.changed()).await.is_err());
+        writer.normal(None, "Pulled", "it came");
+        let asked = async {
+            tokio::time::sleep(A_MOMENT / 2).await;
+            journal.told();
+        };
+        let both = async { tokio::join!(journal.changed(), asked) };
+        assert!(tokio::time::timeout(patience, both).await.is_err(), "somebody has asked in time");
     }
 }

@@ -33,33 +33,31 @@ pub(crate) enum Lifecycle {
 pub(crate) struct Ending {
     /// How many seconds it was granted.
     pub(crate) grace: u64,
-    /// When they are over.
-    pub(crate) deadline: Stamp,
+    /// When they are over. Not known before the pod could be told to end: a runtime that is away takes none of them.
+    pub(crate) deadline: Option<Stamp>,
     /// Whether nothing of it may stay behind.
     pub(crate) forget: bool,
 }
 
 impl Ending {
-    fn begin(pod: &Pod, end: End, now: Stamp) -> Self {
-        let grace = pod_grace(None, pod, end.grace);
-        Self { grace, deadline: now.plus(Duration::from_secs(grace)), forget: end.forget }
+    fn begin(pod: &Pod, end: End) -> Self {
+        Self { grace: pod_grace(None, pod, end.grace), deadline: None, forget: end.forget }
     }
 
     /// As before, or sooner.
     fn hasten(self, pod: &Pod, end: End, now: Stamp) -> Self {
         let grace = pod_grace(Some(self.grace), pod, end.grace);
-        let deadline = if grace < self.grace {
-            self.deadline.min(now.plus(Duration::from_secs(grace)))
-        } else {
-            self.deadline
-        };
+        let sooner = now.plus(Duration::from_secs(grace));
+        let deadline =
+            self.deadline.map(|deadline| if grace < self.grace { deadline.min(sooner) } else { deadline });
         Self { grace, deadline, forget: self.forget || end.forget }
     }
 
     /// The whole seconds that are left.
     pub(crate) fn left(&self, now: Stamp) -> u64 {
+        let Some(deadline) = self.deadline else { return self.grace };
         // Rounded up: nobody is to get less than what was granted because a moment has passed.
-        let left = now.until(self.deadline);
+        let left = now.until(deadline);
         left.as_secs() + u64::from(left.subsec_nanos() > 0)
     }
 }
@@ -83,14 +81,12 @@ impl Lifecycle {
     pub(crate) fn next(self, mail: Mail, now: Stamp) -> Self {
         let Mail { wish, end, may_start, look: _, rejection: _ } = mail;
         let wished = wish.map(|wish| wish.pod);
-        let end = end.or_else(|| {
-            let is_deleted = wished.as_deref().is_some_and(spec::is_being_deleted);
-            is_deleted.then_some(End { grace: None, forget: true })
-        });
+        let is_deleted = spec::is_being_deleted(wished.as_ref().unwrap_or_else(|| self.pod()));
+        let end = end.or_else(|| is_deleted.then_some(End { grace: None, forget: true }));
         match self {
             Self::Pending { pod } | Self::Syncing { pod } if end.is_some() => {
                 let pod = wished.unwrap_or(pod);
-                let ending = Ending::begin(&pod, end.unwrap_or_default(), now);
+                let ending = Ending::begin(&pod, end.unwrap_or_default());
                 Self::Terminating { pod, ending }
             }
             Self::Pending { pod } if may_start => Self::Syncing { pod: wished.unwrap_or(pod) },
@@ -109,13 +105,24 @@ impl Lifecycle {
     }
 
     /// All that it had to do is done: it ends by itself, and stays to be looked at.
-    pub(crate) fn finished(self, now: Stamp) -> Self {
+    pub(crate) fn finished(self) -> Self {
         match self {
             Self::Pending { pod } | Self::Syncing { pod } => {
-                let ending = Ending::begin(&pod, End::default(), now);
+                let ending = Ending::begin(&pod, End::default());
                 Self::Terminating { pod, ending }
             }
             ended @ (Self::Terminating { .. } | Self::Terminated { .. }) => ended,
+        }
+    }
+
+    /// The runtime was there to be told at `began`: from then on the pod's seconds pass.
+    pub(crate) fn told_to_end(self, began: Stamp) -> Self {
+        match self {
+            Self::Terminating { pod, mut ending } => {
+                ending.deadline.get_or_insert(began.plus(Duration::from_secs(ending.grace)));
+                Self::Terminating { pod, ending }
+            }
+            other => other,
         }
     }
 
@@ -156,12 +163,12 @@ mod tests {
     }
 
     fn wish(number: u64, pod: Arc<Pod>) -> Mail {
-        Mail::wish(Wish { number, pod, objects: Arc::default(), resize_pending: None })
+        Mail::wish(Wish { number, pod, source: None, objects: Arc::default(), resize_pending: None })
     }
 
     #[test]
     fn every_state_answers_every_kind_of_mail() {
-        let ending = |seconds| Ending { grace: seconds, deadline: at(seconds), forget: false };
+        let ending = |seconds| Ending { grace: seconds, deadline: Some(at(seconds)), forget: false };
         let states = [
             Lifecycle::Pending { pod: pod(1) },
             Lifecycle::Syncing { pod: pod(1) },
@@ -205,12 +212,25 @@ mod tests {
         let Lifecycle::Terminating { ending, .. } = syncing.next(wish(2, deleted.into()), at(10)) else {
             panic!("it should end");
         };
-        assert_eq!(ending, Ending { grace: 5, deadline: at(15), forget: true });
+        assert_eq!(ending, Ending { grace: 5, deadline: None, forget: true });
+    }
+
+    #[test]
+    fn a_pod_that_comes_deleted_is_ended() {
+        let mut deleted = Pod::clone(&pod(1));
+        deleted.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+            k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
+        ));
+        let ending = Lifecycle::born(deleted.into()).next(Mail::may_start(), at(0));
+        assert!(
+            matches!(ending, Lifecycle::Terminating { ending: Ending { forget: true, .. }, .. }),
+            "{ending:?}"
+        );
     }
 
     #[test]
     fn a_pod_that_finished_stays_to_be_looked_at() {
-        let ended = Lifecycle::Syncing { pod: pod(1) }.finished(at(0)).stopped();
+        let ended = Lifecycle::Syncing { pod: pod(1) }.finished().stopped();
         assert!(matches!(ended, Lifecycle::Terminated { forget: false, .. }));
         let forgotten = ended.next(Mail::end(End { grace: None, forget: true }), at(0));
         assert!(matches!(forgotten, Lifecycle::Terminated { forget: true, .. }));
@@ -218,17 +238,32 @@ mod tests {
 
     #[test]
     fn seconds_left_are_rounded_up() {
-        let ending = Ending { grace: 30, deadline: at(30), forget: false };
+        let ending = Ending { grace: 30, deadline: Some(at(30)), forget: false };
         assert_eq!(ending.left(at(0)), 30);
         assert_eq!(ending.left(Stamp::from_nanos(1)), 30);
         assert_eq!(ending.left(at(12)), 18);
         assert_eq!(ending.left(at(31)), 0);
     }
 
+    #[test]
+    fn seconds_pass_from_when_the_pod_was_told_to_end() {
+        let left = |lifecycle: &Lifecycle, now| match lifecycle {
+            Lifecycle::Terminating { ending, .. } => ending.left(at(now)),
+            other => panic!("{other:?} does not end"),
+        };
+        let ending = Lifecycle::Syncing { pod: pod(1) }.next(Mail::end(End::default()), at(0));
+        assert_eq!(left(&ending, 100), 30, "nobody could tell it");
+        let told = ending.told_to_end(at(100));
+        assert_eq!(left(&told, 110), 20);
+        assert_eq!(left(&told.clone().told_to_end(at(110)), 110), 20, "once");
+        let hastened = told.next(Mail::end(End { grace: Some(5), forget: false }), at(110));
+        assert_eq!(left(&hastened, 110), 5);
+    }
+
     proptest! {
         #[test]
         fn life_goes_forward_and_grace_and_deadline_never_grow(
-            steps in prop::collection::vec((0_u8..6, prop::option::of(0_u64..60), any::<bool>()), 1..20)
+            steps in prop::collection::vec((0_u8..7, prop::option::of(0_u64..60), any::<bool>()), 1..20)
         ) {
             let mut lifecycle = Lifecycle::born(pod(0));
             for (number, (kind, grace, forget)) in steps.into_iter().enumerate() {
@@ -239,14 +274,15 @@ mod tests {
                     1 => lifecycle.next(Mail::may_start(), now),
                     2 => lifecycle.next(wish(number as u64, pod(number as i64)), now),
                     3 => lifecycle.next(Mail::end(End { grace, forget }), now),
-                    4 => lifecycle.finished(now),
+                    4 => lifecycle.finished(),
+                    5 => lifecycle.told_to_end(now),
                     _ => lifecycle.stopped(),
                 };
                 prop_assert!(rank(&lifecycle) >= rank(&before), "{:?} → {:?}", before, lifecycle);
                 if let (Lifecycle::Terminating { ending: old, .. }, Lifecycle::Terminating { ending: new, .. }) =
                     (&before, &lifecycle)
                 {
-                    prop_assert!(new.grace <= old.grace && new.deadline <= old.deadline);
+                    prop_assert!(new.grace <= old.grace && new.left(now) <= old.left(now));
                     prop_assert!(new.forget || !old.forget);
                 }
             }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::manifest::Objects;
+use crate::source::SourceId;
 use crate::status::{Rejection, ResizePending};
 
 /// A pod as its source wants it, with the number of that wish: a higher one is newer.
@@ -18,6 +19,8 @@ use crate::status::{Rejection, ResizePending};
 pub(crate) struct Wish {
     pub(crate) number: u64,
     pub(crate) pod: Arc<Pod>,
+    /// Whose wish it is.
+    pub(crate) source: Option<SourceId>,
     /// The config maps and secrets that it may use.
     pub(crate) objects: Arc<Objects>,
     /// The pod with the resources of its manifest, if it cannot have them, and why.
@@ -158,6 +161,7 @@ mod tests {
         let wish = prop::option::of((0_u64..6).prop_map(|number| Wish {
             number,
             pod: Arc::default(),
+            source: None,
             objects: Arc::default(),
             resize_pending: None,
         }));

@@ -9,6 +9,7 @@
 
 mod act;
 mod actor;
+pub(crate) mod app_armor;
 mod backoff;
 mod config;
 pub(crate) mod demand;
@@ -28,6 +29,7 @@ mod spec;
 pub(crate) mod stop_signal;
 #[cfg(test)]
 pub(crate) mod testkit;
+mod unapplied;
 mod written;
 
 pub(crate) use act::Tools;
@@ -36,7 +38,7 @@ pub(crate) use actor::{Actor, Parts as ActorParts};
 pub use backoff::Growth;
 pub use config::{Machine, NodeDns, SecuritySettings};
 pub(crate) use config::{NODE_CRITICAL, PodAmounts, QosClass, pod_amounts, qos_class, shares};
-pub(crate) use demand::{Amounts, limits_of_containers, notation, requests, requests_of_containers};
+pub(crate) use demand::{Amounts, limit, limits_of_containers, notation, requests, requests_of_containers};
 pub(crate) use files::remove_logs_of_pod;
 pub(crate) use grants::{Grants, Sizes};
 pub(crate) use journal::Journal;
@@ -44,6 +46,6 @@ pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
 pub(crate) use resize::{asks_for_more, is_resized, with_sizes_of};
 pub(crate) use restart::{asks_for_all, could_ask_for_all, restarts_after, should_start};
 pub(crate) use spec::{
-    ContainerKind, all_containers, containers, full_name, init_containers, is_being_deleted, is_sidecar,
-    orphan, pod_ref, uses_host_network,
+    ContainerKind, all_containers, containers, full_name, init_containers, is_being_deleted, is_orphan,
+    is_sidecar, orphan, pod_ref, uses_host_network,
 };

@@ -74,12 +74,34 @@ pub(crate) fn is_resized(wanted: Option<&ResourceRequirements>, given: &Resource
     Resource::ALL.into_iter().any(|resource| Size::of(wanted, resource) != Size::of(Some(given), resource))
 }
 
-/// What a running container needs. One of which it is not known what it was given is as it should be.
-pub(crate) fn need(container: &Container, given: Option<&ResourceRequirements>) -> Need {
+/// What holds for a container: its own resources, and of limits that it does not have those of its pod.
+pub(crate) fn holding(
+    resources: Option<&ResourceRequirements>,
+    of_pod: Option<&ResourceRequirements>,
+) -> ResourceRequirements {
+    let mut all = resources.cloned().unwrap_or_default();
+    for resource in Resource::ALL {
+        let name = resource.name();
+        let passed_on = of_pod.and_then(|own| own.limits.as_ref()?.get(name));
+        if let Some(limit) = passed_on.filter(|_| Size::of(resources, resource).limit.is_none()) {
+            all.limits.get_or_insert_default().insert(name.to_owned(), limit.clone());
+        }
+    }
+    all
+}
+
+/// What a running container of a pod with these resources needs, by what holds for it now. One of which it is not known what
+/// it was given is as it should be.
+pub(crate) fn need(
+    container: &Container,
+    of_pod: Option<&ResourceRequirements>,
+    given: Option<&ResourceRequirements>,
+) -> Need {
     let Some(given) = given else { return Need::Nothing };
+    let wanted = holding(container.resources.as_ref(), of_pod);
     let mut need = Need::Nothing;
     for resource in Resource::ALL {
-        if Size::of(container.resources.as_ref(), resource) == Size::of(Some(given), resource) {
+        if Size::of(Some(&wanted), resource) == Size::of(Some(given), resource) {
             continue;
         }
         if wants_restart(container, resource) {
@@ -221,11 +243,11 @@ mod tests {
             };
             container.resize_policy =
                 Some(vec![policy("cpu", "NotRequired"), policy("memory", "RestartContainer")]);
-            assert_eq!(need(&container, Some(&given)), need_of_it, "{what}");
-            assert_eq!(need(&container, None), Need::Nothing, "{what}, of one that is not known");
+            assert_eq!(need(&container, None, Some(&given)), need_of_it, "{what}");
+            assert_eq!(need(&container, None, None), Need::Nothing, "{what}, of one that is not known");
             container.resize_policy = None;
             let without_policy = if need_of_it == Need::Nothing { Need::Nothing } else { Need::InPlace };
-            assert_eq!(need(&container, Some(&given)), without_policy, "{what}, without a policy");
+            assert_eq!(need(&container, None, Some(&given)), without_policy, "{what}, without a policy");
         }
     }
 

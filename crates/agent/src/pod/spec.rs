@@ -138,12 +138,20 @@ pub(crate) fn is_being_deleted(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
+/// Whether nothing is known of it but what the runtime tells: any other pod has containers.
+pub(crate) fn is_orphan(pod: &Pod) -> bool {
+    pod.spec.as_ref().is_none_or(|spec| spec.containers.is_empty())
+}
+
+/// An orphan gets so many seconds: nobody knows what it would need.
+const ORPHAN_GRACE: i64 = 1;
+
 /// A pod of which nothing is known but what the runtime tells: it can only be ended.
 pub(crate) fn orphan(found: &PodRef) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.uid = Some(found.uid.to_string());
     pod.metadata.namespace = Some(found.namespace.to_string());
     pod.metadata.name = Some(found.name.to_string());
-    pod.spec = Some(PodSpec { termination_grace_period_seconds: Some(1), ..PodSpec::default() });
+    pod.spec = Some(PodSpec { termination_grace_period_seconds: Some(ORPHAN_GRACE), ..PodSpec::default() });
     pod
 }

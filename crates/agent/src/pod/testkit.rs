@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, Pod, PodSpec, ResourceRequirements,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rubelet_model::{
     ContainerState, ContainerStatus, PodRef, PodStatus, SandboxState, SandboxStatus, UnixNanos,
@@ -45,6 +47,15 @@ pub(crate) fn pod(policy: &str, init: &[&str], containers: &[&str]) -> Pod {
     pod.metadata.namespace = Some("default".to_owned());
     pod.metadata.uid = Some("uid".to_owned());
     pod
+}
+
+/// Has a container do `action` when it ends with one of these, and never start again otherwise.
+pub(crate) fn on_exit(container: &mut Container, action: &str, codes: &[i32]) {
+    container.restart_policy = Some("Never".to_owned());
+    let exit_codes =
+        ContainerRestartRuleOnExitCodes { operator: "In".to_owned(), values: Some(codes.to_vec()) };
+    container.restart_policy_rules =
+        Some(vec![ContainerRestartRule { action: action.to_owned(), exit_codes: Some(exit_codes) }]);
 }
 
 /// How a container of a table is.

@@ -1,10 +1,11 @@
 //! How many commands of probes run at the same time. A command costs the node far more than a question over the network:
 //! a storm of them must neither take the processors from those who watch the runtime nor fill the process table.
 //!
-//! Two limits, because two things are scarce. To *begin* a command costs processor time, so only a few begin at once;
-//! one that has begun and takes its time mostly sleeps, and no longer counts there: slow commands of one pod do not
-//! hold up those of others. How many there are in all is limited, too. Whoever must wait is late, in the order of
-//! arrival, and never left out; how late shows in the metrics.
+//! Three limits, because three things are scarce. To *begin* a command costs processor time for sure, so only a few begin
+//! at once. One that has begun may work or sleep, nobody knows: it is *young* for a while, of which there may be some more.
+//! One that takes longer mostly sleeps, and counts only among all that there may be. So neither commands that sleep for a
+//! moment nor slow ones hold up those of others, and however many work, they cannot take all of the machine. Whoever must
+//! wait is late, in the order of arrival, and never left out; how late shows in the metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::metrics::ProbeMetrics;
 
 /// After this long a command is taken to have begun.
-const BEGINNING: Duration = Duration::from_millis(500);
+const BEGINNING: Duration = Duration::from_millis(50);
+
+/// And after this long more, to sleep more than it works.
+const YOUTH: Duration = Duration::from_millis(450);
+
+/// How many are young for each that begins.
+const YOUNG: usize = 8;
 
 /// How many commands of probes run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +43,7 @@ impl Default for ProbeLimits {
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     beginnings: Arc<Semaphore>,
+    youths: Arc<Semaphore>,
     places: Arc<Semaphore>,
     metrics: ProbeMetrics,
 }
@@ -44,6 +52,7 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 pub(crate) struct Turn {
     beginning: Option<OwnedSemaphorePermit>,
+    youth: Option<OwnedSemaphorePermit>,
     place: Option<OwnedSemaphorePermit>,
     metrics: ProbeMetrics,
 }
@@ -51,7 +60,12 @@ pub(crate) struct Turn {
 impl Gate {
     pub(crate) fn new(limits: ProbeLimits, metrics: ProbeMetrics) -> Self {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.max(1)));
-        Self { beginnings: semaphore(limits.begin_at_once), places: semaphore(limits.at_once), metrics }
+        Self {
+            beginnings: semaphore(limits.begin_at_once),
+            youths: semaphore(limits.begin_at_once.saturating_mul(YOUNG)),
+            places: semaphore(limits.at_once),
+            metrics,
+        }
     }
 
     /// Waits for a turn.
@@ -59,10 +73,11 @@ impl Gate {
         let _waits = self.metrics.command_waits();
         // Nobody closes them.
         let beginning = self.beginnings.clone().acquire_owned().await.ok();
+        let youth = self.youths.clone().acquire_owned().await.ok();
         // Last, so that only what runs has a place: those before it hold up nobody, as nobody could begin without one.
         let place = self.places.clone().acquire_owned().await.ok();
         self.metrics.command_begins();
-        Turn { beginning, place, metrics: self.metrics.clone() }
+        Turn { beginning, youth, place, metrics: self.metrics.clone() }
     }
 }
 
@@ -74,6 +89,10 @@ impl Turn {
             return answer;
         }
         self.beginning = None;
+        if let Ok(answer) = tokio::time::timeout(YOUTH, &mut command).await {
+            return answer;
+        }
+        self.youth = None;
         command.await
     }
 }
@@ -120,6 +139,14 @@ mod tests {
         let limits = ProbeLimits { begin_at_once: 2, at_once: 8 };
         let (most, took) = storm(limits, 100, Duration::from_millis(20)).await;
         assert_eq!((most, took), (2, Duration::from_secs(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn commands_that_sleep_for_a_moment_do_not_hold_up_those_that_wait_to_begin() {
+        let limits = ProbeLimits { begin_at_once: 1, at_once: 64 };
+        let (most, took) = storm(limits, 100, Duration::from_millis(400)).await;
+        assert!(took < Duration::from_secs(10), "as many as come in ten seconds: {took:?}");
+        assert!(most <= YOUNG, "however many there are: {most}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -111,7 +111,5 @@ impl<R: Runtime> Worker<R> {
         let container = self.question.container.name.as_str();
         tracing::debug!(pod = %self.pod, container, message, "a probe was not answered well");
         self.journal.warning(Some(container), reason, message);
-        // The journal is shown with the status: the pod's actor should show it anew.
-        self.verdicts.send_modify(|_| {});
     }
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use http_body_util::Empty;
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::{http1, http2};
+use hyper::header::{CONNECTION, HOST};
+use hyper::http::uri::{Authority, Parts, Scheme};
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
@@ -66,8 +68,44 @@ pub(super) async fn ask(
     let Some(tls) = tls else { return over(stream, question).await };
     let name = ServerName::try_from(address.host.clone())
         .map_err(|error| ConnectionError::Tls(io::Error::other(error)))?;
-    let connected = TlsConnector::from(tls.clone()).connect(name, stream).await;
-    over(connected.map_err(refused)?, question).await
+    let connected = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(refused)?;
+    match connected.get_ref().1.alpn_protocol() == Some(HTTP_2) {
+        true => over_http2(connected, question).await,
+        false => over(connected, question).await,
+    }
+}
+
+/// What is offered to servers that speak TLS, best first, as by Go.
+const HTTP_2: &[u8] = b"h2";
+const HTTP_1: &[u8] = b"http/1.1";
+
+async fn over_http2<S>(stream: S, question: Request<Empty<Bytes>>) -> Result<Carried, ConnectionError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        http2::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(stream)).await?;
+    let mut carrier = JoinSet::new();
+    carrier.spawn(async move {
+        // Its error is also the answer's.
+        let _ = connection.await;
+    });
+    Ok(Carried { answer: sender.send_request(for_http2(question)).await?, _carrier: carrier })
+}
+
+/// The same question in HTTP/2: whom it is for is part of where it goes, and connections are nobody's to speak of.
+fn for_http2(mut question: Request<Empty<Bytes>>) -> Request<Empty<Bytes>> {
+    question.headers_mut().remove(CONNECTION);
+    let host = question.headers_mut().remove(HOST);
+    let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let mut parts = Parts::default();
+    parts.scheme = Some(Scheme::HTTPS);
+    parts.authority = authority;
+    parts.path_and_query = question.uri().path_and_query().cloned();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *question.uri_mut() = uri;
+    }
+    question
 }
 
 async fn over<S>(stream: S, question: Request<Empty<Bytes>>) -> Result<Carried, ConnectionError>
@@ -97,11 +135,12 @@ fn refused(error: io::Error) -> ConnectionError {
 /// How TLS is spoken with containers: whoever answers is believed.
 pub(super) fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody))
         .with_no_client_auth();
+    config.alpn_protocols = [HTTP_2, HTTP_1].map(<[u8]>::to_vec).into();
     Ok(Arc::new(config))
 }
 

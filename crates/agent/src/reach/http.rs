@@ -18,7 +18,7 @@ use super::{Address, KUBERNETES, ReachError};
 /// So much of an answer is read.
 const MOST_BODY: usize = 10 << 10;
 
-/// A container that sends us in circles is left after so many turns.
+/// A container that sends us in circles is left after it was asked so often: the last redirect is not followed.
 const MOST_REDIRECTS: usize = 10;
 
 /// Why a container was not asked, or did not answer.
@@ -102,7 +102,7 @@ impl PodHttp {
         let mut url =
             Url::parse(&text).map_err(|why| HttpError::BadUrl { url: text, why: why.to_string() })?;
         let asked = url.host_str().map(str::to_owned);
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..MOST_REDIRECTS {
             let answer = self.ask(&url, &headers).await?;
             let Some(next) = elsewhere(&url, &answer.0) else { return Ok(answer.1) };
             // What a container says of others is not about it: then its answer is that it sends us there.

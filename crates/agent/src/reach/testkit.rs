@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::HTTPGetAction;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use parking_lot::Mutex;
@@ -52,6 +53,36 @@ impl TestServer {
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         Self::serve(Some(TlsAcceptor::from(Arc::new(config))), Arc::new(answers)).await
+    }
+
+    /// One that speaks HTTP/2 only, and answers 200 with whom and what it was asked for.
+    pub(crate) async fn start_http2() -> Self {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let key = provider.key_provider.load_private_key(PrivatePkcs8KeyDer::from(KEY).into()).unwrap();
+        let certified = CertifiedKey::new(vec![CERTIFICATE.into()], key);
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let tls = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let Ok(stream) = tls.accept(stream).await else { continue };
+                let answer = hyper::service::service_fn(async |asked: hyper::Request<_>| {
+                    let _: &hyper::body::Incoming = asked.body();
+                    Ok::<_, std::convert::Infallible>(hyper::Response::new(asked.uri().to_string()))
+                });
+                let served = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                let _ = served.serve_connection(TokioIo::new(stream), answer).await;
+            }
+        });
+        Self { port, asked: Arc::default(), serving }
     }
 
     async fn serve(tls: Option<TlsAcceptor>, answers: Arc<Answers>) -> Self {

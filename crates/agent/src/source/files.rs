@@ -9,17 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use tokio::time::Instant;
 
 use super::hints::{Due, QUIET};
+use super::holders::{Claim, Claimant, Holders, key};
 use super::last_good::LastGood;
-use super::look::{Look, Version, look};
+use super::look::{Look, Version, dangling_link, look};
 use super::{SourceKind, SourceSet};
 use crate::manifest::{Issue, Manifest, ObjectKey, Objects, Origin, Problem, load};
 
 /// A file is gone when it was missing for so long: some editors move a file away before they write it anew.
 const GONE_AFTER: Duration = Duration::from_millis(100);
+
+/// Where is kept which file has what, among the texts of manifests: no path is called so.
+const HOLDERS: &str = "holders";
 
 /// The state of a file source. Its methods block on the disk.
 #[derive(Debug)]
@@ -28,8 +31,9 @@ pub(super) struct Files {
     node_name: String,
     kept: Option<LastGood>,
     files: BTreeMap<PathBuf, KnownFile>,
+    holders: Holders,
     has_looked: bool,
-    /// Good texts that are not on disk yet, by their place.
+    /// What is not on disk yet, by its place: good texts, and who has what.
     unkept: BTreeMap<String, Vec<u8>>,
 }
 
@@ -55,15 +59,33 @@ struct KnownFile {
 
 impl Files {
     pub(super) fn new(root: PathBuf, node_name: String, kept: Option<LastGood>) -> Self {
-        Self { root, node_name, kept, files: BTreeMap::new(), has_looked: false, unkept: BTreeMap::new() }
+        Self {
+            root,
+            node_name,
+            kept,
+            files: BTreeMap::new(),
+            holders: Holders::default(),
+            has_looked: false,
+            unkept: BTreeMap::new(),
+        }
     }
 
     /// Looks at all files, except at those that somebody is writing: of these the last look stays. If it is worth looking
     /// again soon, how soon.
     pub(super) fn scan(&mut self, due: &Due, now: Instant) -> Result<Option<Duration>, CannotList> {
+        self.scan_with(look, due, now)
+    }
+
+    fn scan_with(
+        &mut self,
+        look: impl Fn(&Path, Option<Version>) -> Look,
+        due: &Due,
+        now: Instant,
+    ) -> Result<Option<Duration>, CannotList> {
         let mut present = self.list()?;
         let is_first = self.files.is_empty();
         let mut again = None;
+        let mut arrived = BTreeSet::new();
         for path in present.clone() {
             if due.writing.contains(&path) {
                 continue;
@@ -75,48 +97,57 @@ impl Files {
                 Look::Gone => {
                     present.remove(&path);
                 }
-                Look::InMotion => again = Some(QUIET),
+                Look::InMotion => {
+                    again = Some(QUIET);
+                    known.recall(&origin(&path, &self.node_name), self.kept.as_ref());
+                }
                 Look::Read(version, text) => {
                     known.is_settled = known.version == Some(version);
                     known.version = Some(version);
+                    let before: BTreeSet<ObjectKey> = known.pods().collect();
                     if let Some(good) = known.take(text, &self.node_name, &path, self.kept.as_ref(), now) {
                         self.unkept.insert(place(&path), good);
+                        arrived.extend(known.pods().filter(|pod| !before.contains(pod)));
                     }
                 }
             }
         }
         // The first look says all: whoever asks once what there is must not hear that all is well.
-        let grace = if std::mem::replace(&mut self.has_looked, true) { QUIET } else { Duration::ZERO };
+        let is_first_look = !std::mem::replace(&mut self.has_looked, true);
+        let grace = if is_first_look { Duration::ZERO } else { QUIET };
         let doubtful = self.files.values_mut().filter_map(|file| file.decide(grace, now)).min();
         let known = self.files.len();
-        let missing = self.drop_missing(&present, now);
+        let missing = self.drop_missing(&present, &arrived, now);
         if is_first || self.files.len() < known {
-            let places: BTreeSet<String> =
-                present.iter().chain(self.files.keys()).map(|path| place(path)).collect();
+            let paths = present.iter().chain(self.files.keys()).map(|path| place(path));
+            let places: BTreeSet<String> = paths.chain([HOLDERS.to_owned()]).collect();
             self.unkept.retain(|place, _| places.contains(place));
             self.kept.iter().for_each(|kept| kept.forget_all_but(places.iter().map(String::as_str)));
         }
+        self.choose_holders(is_first_look);
         Ok(again.into_iter().chain(missing).chain(doubtful).min())
     }
 
-    /// Whether there are good texts that are not on disk yet.
+    /// Whether there is something to keep that is not on disk yet.
     pub(super) fn has_unkept(&self) -> bool {
         !self.unkept.is_empty()
     }
 
-    /// Keeps one of the good texts of the last scans. Not part of a scan: no pod should wait for the disk to have written
-    /// them.
+    /// Keeps one of the texts of the last scans. Not part of a scan: no pod should wait for the disk to have written them.
     pub(super) fn keep_one(&mut self) {
         if let Some((place, text)) = self.unkept.pop_first() {
             self.kept.iter().for_each(|kept| kept.keep(&place, &text));
         }
     }
 
-    /// Forgets the files that are gone for good. If some may come again, how soon that is decided.
-    fn drop_missing(&mut self, present: &BTreeSet<PathBuf>, now: Instant) -> Option<Duration> {
-        let here = |file: &(&PathBuf, &KnownFile)| present.contains(file.0);
-        let elsewhere: BTreeSet<ObjectKey> =
-            self.files.iter().filter(here).flat_map(|(_, file)| file.pods()).collect();
+    /// Forgets the files that are gone for good: at once those that have moved, which are those of whose pods one has just
+    /// `arrived` in another file. One that was there before is a copy. If some may come again, how soon that is decided.
+    fn drop_missing(
+        &mut self,
+        present: &BTreeSet<PathBuf>,
+        arrived: &BTreeSet<ObjectKey>,
+        now: Instant,
+    ) -> Option<Duration> {
         let mut undecided = None;
         self.files.retain(|path, file| {
             if present.contains(path) {
@@ -125,7 +156,7 @@ impl Files {
             }
             let since = *file.missing_since.get_or_insert(now);
             let left = GONE_AFTER.saturating_sub(now.duration_since(since));
-            let has_moved = file.pods().any(|pod| elsewhere.contains(&pod));
+            let has_moved = file.pods().any(|pod| arrived.contains(&pod));
             if left.is_zero() || has_moved || file.good.is_none() {
                 return false;
             }
@@ -135,48 +166,47 @@ impl Files {
         undecided
     }
 
+    fn choose_holders(&mut self, is_first_look: bool) {
+        if is_first_look {
+            let kept = self.kept.as_ref().and_then(|kept| kept.recall(HOLDERS));
+            self.holders = kept.map(|kept| Holders::read(&kept)).unwrap_or_default();
+        }
+        let holders = self.holders.among(&self.claimants().collect::<Vec<_>>());
+        if holders != self.holders {
+            self.unkept.insert(HOLDERS.to_owned(), holders.written());
+            self.holders = holders;
+        }
+    }
+
+    fn claimants(&self) -> impl Iterator<Item = Claimant<'_>> {
+        self.files.iter().flat_map(|(path, file)| {
+            file.good.iter().flat_map(Claim::all_of).map(|claims| (path.as_path(), claims))
+        })
+    }
+
     /// All that is known, and all that is wrong.
     pub(super) fn set(&self) -> SourceSet {
         let mut set = SourceSet { problems: self.problems(), ..SourceSet::default() };
         let mut objects = Objects::default();
-        let mut pods = BTreeSet::new();
-        // Of two of one name the first file's is used.
-        for manifest in self.files.values().filter_map(|file| file.good.as_ref()) {
-            set.pods.extend(manifest.pods.iter().filter(|pod| pods.insert(key(pod))).cloned());
-            for (key, map) in &manifest.objects.config_maps {
-                objects.config_maps.entry(key.clone()).or_insert_with(|| Arc::clone(map));
-            }
-            for (key, secret) in &manifest.objects.secrets {
-                objects.secrets.entry(key.clone()).or_insert_with(|| Arc::clone(secret));
-            }
+        for (path, file) in &self.files {
+            let Some(manifest) = &file.good else { continue };
+            let holds = |claims: &[Claim]| self.holders.holds(path, claims);
+            set.pods.extend(manifest.pods.iter().filter(|pod| holds(&Claim::of_pod(pod))).cloned());
+            let maps = manifest.objects.config_maps.iter();
+            let maps = maps.filter(|(key, _)| holds(&[Claim::ConfigMap((*key).clone())]));
+            objects.config_maps.extend(maps.map(|(key, map)| (key.clone(), Arc::clone(map))));
+            let secrets = manifest.objects.secrets.iter();
+            let secrets = secrets.filter(|(key, _)| holds(&[Claim::Secret((*key).clone())]));
+            objects.secrets.extend(secrets.map(|(key, secret)| (key.clone(), Arc::clone(secret))));
         }
         set.objects = Arc::new(objects);
         set
     }
 
     pub(super) fn problems(&self) -> Vec<Problem> {
-        self.files.values().flat_map(|file| file.problems.iter().cloned()).chain(self.doubles()).collect()
-    }
-
-    /// Those whose name another file has already.
-    fn doubles(&self) -> Vec<Problem> {
-        let mut first = BTreeMap::new();
-        let mut problems = Vec::new();
-        for (path, file) in &self.files {
-            let Some(manifest) = &file.good else { continue };
-            let pods = manifest.pods.iter().map(|pod| ("Pod", key(pod)));
-            let maps = manifest.objects.config_maps.keys().map(|key| ("ConfigMap", key.clone()));
-            let secrets = manifest.objects.secrets.keys().map(|key| ("Secret", key.clone()));
-            for (kind, key) in pods.chain(maps).chain(secrets) {
-                let about = format!("{kind} {key}");
-                let holder = *first.entry((kind, key)).or_insert(path);
-                if holder != path {
-                    let issue = Issue::DuplicateOf(place(holder));
-                    problems.push(Problem::error(place(path), issue).about(about));
-                }
-            }
-        }
-        problems
+        let of_files = self.files.values().flat_map(|file| file.problems.iter().cloned());
+        let doubles = self.claimants().filter_map(|(path, claims)| self.holders.problem(path, &claims));
+        of_files.chain(doubles).collect()
     }
 
     fn list(&self) -> Result<BTreeSet<PathBuf>, CannotList> {
@@ -194,8 +224,11 @@ impl Files {
                 Ok(files)
             }
             Ok(_) => Err(CannotList(Issue::NotAFile)),
-            // What is not there has no pods.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeSet::new()),
+            // What is not there has no pods. But a disk that is not mounted is no reason to end any.
+            Err(error) if error.kind() == ErrorKind::NotFound && !leads_nowhere(&self.root) => {
+                Ok(BTreeSet::new())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(CannotList(dangling_link())),
             Err(error) => Err(unreadable(error)),
         }
     }
@@ -231,10 +264,8 @@ impl KnownFile {
         if std::mem::replace(&mut self.text, hash) == hash && hash.is_some() {
             return None;
         }
-        let place = place(path);
-        let origin =
-            Origin { source: SourceKind::File, place: place.clone(), node_name: node_name.to_owned() };
-        let text = text.map_err(|issue| vec![Problem::error(place.as_str(), issue)]);
+        let origin = origin(path, node_name);
+        let text = text.map_err(|issue| vec![Problem::error(origin.place.as_str(), issue)]);
         match text.and_then(|text| load(&text, &origin).map(|manifest| (manifest, text))) {
             Ok((mut manifest, text)) => {
                 self.problems = std::mem::take(&mut manifest.warnings);
@@ -245,11 +276,17 @@ impl KnownFile {
             Err(problems) => {
                 let since = self.doubt.take().map_or(now, |(since, _)| since);
                 self.doubt = Some((since, problems)).filter(|(_, problems)| *problems != self.problems);
-                // Not good since the agent was started; perhaps it was before.
-                let recall = || load(&kept?.recall(&place)?, &origin).ok();
-                self.good = self.good.take().or_else(recall);
+                self.recall(&origin, kept);
                 None
             }
+        }
+    }
+
+    /// It was not good since the agent was started; perhaps it was before. Then it has what it had, and no copy takes it.
+    fn recall(&mut self, origin: &Origin, kept: Option<&LastGood>) {
+        if self.good.is_none() {
+            let text = kept.and_then(|kept| kept.recall(&origin.place));
+            self.good = text.and_then(|text| load(&text, origin).ok());
         }
     }
 }
@@ -261,15 +298,19 @@ pub(super) fn concerns(root: &Path, path: &Path) -> bool {
     path == root || path.file_name().is_some_and(|name| is_manifest(&name.to_string_lossy()))
 }
 
-fn key(pod: &Pod) -> ObjectKey {
-    let meta = &pod.metadata;
-    ObjectKey::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+/// Whether a part of the path is a link to what is not there.
+fn leads_nowhere(path: &Path) -> bool {
+    path.ancestors().any(|part| part.is_symlink() && !part.exists())
 }
 
 fn hash(text: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(text);
     hasher.finish()
+}
+
+fn origin(path: &Path, node_name: &str) -> Origin {
+    Origin { source: SourceKind::File, place: place(path), node_name: node_name.to_owned() }
 }
 
 fn place(path: &Path) -> String {

@@ -21,6 +21,9 @@ use crate::off_thread::off_thread;
 
 /// How long one question may take, with its answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the first question may take before what is known from an earlier agent is told. Pods should not wait for a server
+/// that hangs; nor should one start that a server which answers has not any more.
+const RECALLED_AFTER: Duration = Duration::from_secs(1);
 const MOST_REDIRECTS: usize = 10;
 
 /// A URL that serves a manifest.
@@ -28,6 +31,7 @@ const MOST_REDIRECTS: usize = 10;
 pub struct HttpSource {
     url: Url,
     node_name: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
     header_file: Option<PathBuf>,
     poll_period: Duration,
     patience: Duration,
@@ -44,6 +48,9 @@ pub enum HttpSourceError {
     /// It is not one of the Web.
     #[error("{0}: the URL of manifests must begin with http:// or https://")]
     Scheme(Url),
+    /// It cannot be a header of a question. Its value may be a secret.
+    #[error("{0:?} is no header of HTTP, or has a value that none can have")]
+    Header(String),
     /// TLS cannot be had, which nearly always means that the system has no root certificates.
     #[error(
         "cannot make an HTTPS client: {0}; are the system's root certificates installed (ca-certificates)?"
@@ -66,12 +73,23 @@ impl HttpSource {
         Ok(Self {
             url: parsed,
             node_name: node_name.into(),
+            headers: Vec::new(),
             header_file: None,
             poll_period: POLL_PERIOD,
             patience: TIMEOUT,
             kept_in: None,
             client,
         })
+    }
+
+    /// Sends a header along. May be called again for the same name.
+    ///
+    /// # Errors
+    /// If it cannot be one.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, HttpSourceError> {
+        let header = parse_header(name, value);
+        self.headers.push(header.ok_or_else(|| HttpSourceError::Header(name.to_owned()))?);
+        Ok(self)
     }
 
     /// Sends the headers in this file along, one `Name: value` a line. It is read again for each question, so that
@@ -104,6 +122,9 @@ impl HttpSource {
 
     async fn ask(&self, since: &Validators) -> Result<Answer, Issue> {
         let mut headers = since.conditions();
+        for (name, value) in &self.headers {
+            headers.append(name, value.clone());
+        }
         if let Some(path) = &self.header_file {
             let text = tokio::fs::read_to_string(path)
                 .await
@@ -141,6 +162,18 @@ impl HttpSource {
         Ok(body)
     }
 
+    /// Asks, and tells meanwhile what is known already if that takes long.
+    async fn ask_first(&self, known: &Known, sets: &SetSender) -> Result<Answer, Issue> {
+        let mut asking = std::pin::pin!(self.ask(&known.validators));
+        match tokio::time::timeout(RECALLED_AFTER, &mut asking).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                known.tell_recalled(sets);
+                asking.await
+            }
+        }
+    }
+
     fn unanswered(&self, error: &reqwest::Error) -> Issue {
         // The outer texts only repeat the URL.
         let mut cause: &dyn std::error::Error = error;
@@ -165,9 +198,15 @@ impl Source for HttpSource {
         let mut known = off_thread(move || Known::recall(&source)).await;
         let mut ticks = tokio::time::interval_at(Instant::now(), self.poll_period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_first = true;
         loop {
             ticks.tick().await;
-            match self.ask(&known.validators).await {
+            let answer = if std::mem::take(&mut is_first) {
+                self.ask_first(&known, &sets).await
+            } else {
+                self.ask(&known.validators).await
+            };
+            match answer {
                 Ok(Answer::NotModified) => known.tell(&sets),
                 Ok(Answer::Changed(validators, text)) => {
                     known = off_thread(move || known.taking(validators, &text)).await;
@@ -223,6 +262,13 @@ impl Known {
         self.tell_with(self.problems.clone(), sets);
     }
 
+    /// Tells what is known before the server has said anything.
+    fn tell_recalled(&self, sets: &SetSender) {
+        if self.good.is_some() {
+            self.tell(sets);
+        }
+    }
+
     fn tell_without_answer(&self, issue: Issue, sets: &SetSender) {
         let mut problems = self.problems.clone();
         problems.push(Problem::error(self.origin.place.as_str(), issue));
@@ -267,13 +313,17 @@ fn parse_headers(text: &str) -> Result<HeaderMap, Issue> {
         let bad = || {
             Issue::Unreadable(format!("the header file: line {} is not of the form `Name: value`", index + 1))
         };
-        let (name, value) = line.split_once(':').ok_or_else(bad)?;
-        let name: HeaderName = name.trim().parse().map_err(|_| bad())?;
-        let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad())?;
-        value.set_sensitive(true);
+        let header = line.split_once(':').and_then(|(name, value)| parse_header(name, value));
+        let (name, value) = header.ok_or_else(bad)?;
         headers.append(name, value);
     }
     Ok(headers)
+}
+
+fn parse_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
+    let mut value = HeaderValue::from_str(value.trim()).ok()?;
+    value.set_sensitive(true);
+    Some((name.trim().parse().ok()?, value))
 }
 
 fn client() -> ClientBuilder {

@@ -45,6 +45,8 @@ pub(super) enum Look {
 pub(super) fn look(path: &Path, known: Option<Version>) -> Look {
     // A file that cannot be opened has no version: it is looked at again each time.
     let unreadable = |error: io::Error| match error.kind() {
+        // A disk that is not mounted is no reason to end pods.
+        ErrorKind::NotFound if path.is_symlink() => Look::Read(NO_VERSION, Err(dangling_link())),
         ErrorKind::NotFound => Look::Gone,
         _ => Look::Read(NO_VERSION, Err(Issue::Unreadable(error.to_string()))),
     };
@@ -67,6 +69,11 @@ pub(super) fn look(path: &Path, known: Option<Version>) -> Look {
         Ok(look) => look,
         Err(error) => unreadable(error),
     }
+}
+
+/// What is wrong with a path that leads nowhere.
+pub(super) fn dangling_link() -> Issue {
+    Issue::Unreadable("it is a link to what is not there".to_owned())
 }
 
 const NO_VERSION: Version = Version { device: 0, inode: 0, size: 0, modified: (0, 0), changed: (0, 0) };

@@ -11,6 +11,7 @@ pub mod feed;
 mod file;
 mod files;
 mod hints;
+mod holders;
 mod http;
 mod inbox;
 mod last_good;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
 
 use crate::manifest::{Objects, Problem};
 pub use feed::{Feed, SourceUpdate};
@@ -33,7 +35,8 @@ pub use inbox::{Inbox, SetSender};
 pub const POLL_PERIOD: Duration = Duration::from_secs(20);
 
 /// The kind of a source, by the name that the annotation `kubernetes.io/config.source` shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SourceKind {
     /// A file, or a folder of files.
     File,

@@ -133,7 +133,9 @@ fn seen(
 ) -> ApiContainer {
     let id = |instance: &ContainerStatus| format!("{}://{}", inputs.runtime_name, instance.id);
     let old_state = before.and_then(|before| before.state.as_ref());
-    let mut restart_count = i32::try_from(newest.restart_count).unwrap_or(i32::MAX);
+    // The runtime may have lost the newest instance, and only that.
+    let said = before.map_or(0, |before| before.restart_count);
+    let mut restart_count = i32::try_from(newest.restart_count).unwrap_or(i32::MAX).max(said);
     let state = match newest.state {
         ContainerState::Running => ApiState {
             running: Some(ContainerStateRunning { started_at: time(newest.started_at) }),
@@ -141,11 +143,15 @@ fn seen(
         },
         ContainerState::Created => waiting(None, None),
         ContainerState::Exited => terminated(exit(inputs, newest, id(newest))),
-        ContainerState::Unknown if old_state.is_some_and(|state| state.running.is_some()) => {
-            restart_count = before.map_or(restart_count, |before| before.restart_count + 1);
-            terminated(lost(LOST_AT_END))
-        }
-        ContainerState::Unknown => waiting(None, None),
+        ContainerState::Unknown => match before {
+            Some(_) if old_state.is_some_and(|state| state.running.is_some()) => {
+                restart_count = said + 1;
+                terminated(lost(LOST_AT_END))
+            }
+            // It was told as lost, and nobody has found it since.
+            Some(before) if was_lost(before, &id(newest)) => before.state.clone().unwrap_or_default(),
+            _ => waiting(None, None),
+        },
     };
     let of_previous = previous
         .filter(|previous| previous.state == ContainerState::Exited)
@@ -180,7 +186,8 @@ fn seen(
         ready,
         // Until a change is made, what it has is not what it was allotted.
         resources: if is_running {
-            resources::holding(inputs.pod, inputs.grants.of(newest).or(container.resources.as_ref()))
+            let given = inputs.grants.of(newest).or(container.resources.as_ref());
+            resources::holding(inputs.grants.passed_on(newest, inputs.pod), given)
         } else {
             container.resources.as_ref().and_then(resource::written)
         },
@@ -293,6 +300,17 @@ fn lost(message: &str) -> ContainerStateTerminated {
         message: Some(message.to_owned()),
         ..ContainerStateTerminated::default()
     }
+}
+
+/// Whether this very instance was told as lost.
+fn was_lost(before: &ApiContainer, id: &str) -> bool {
+    let ended = before.state.as_ref().and_then(|state| state.terminated.as_ref());
+    before.container_id.as_deref() == Some(id) && ended.is_some_and(is_lost)
+}
+
+/// Whether nobody knows how it ended. Unless its pod is over, its count has the restart that follows.
+pub(crate) fn is_lost(ended: &ContainerStateTerminated) -> bool {
+    ended.reason.as_deref() == Some(LOST_REASON)
 }
 
 fn terminated(terminated: ContainerStateTerminated) -> ApiState {

@@ -34,6 +34,7 @@ use crate::manifest::annotation::is_static;
 use crate::pod::{Grants, qos_class};
 use crate::probe::Verdicts;
 
+pub(crate) use containers::is_lost;
 pub(crate) use ends::new_ends;
 pub(crate) use phase::Phase;
 pub(crate) use rejection::Rejection;

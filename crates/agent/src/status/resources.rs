@@ -42,11 +42,14 @@ fn as_read_back(told: &mut ResourceRequirements) {
     rewrite(told.limits.as_mut(), MEMORY, &memory);
 }
 
-/// Those of a container that runs, as they hold. One that is limited in anything tells also the limits that its pod passes on
+/// Those of a container that runs, as they hold, in a pod that had those as a whole when they were given. One that is limited in anything tells also the limits that its pod passes on
 /// to it, and one that asks for anything, but for no cpu, is weighed as if it asked for its limit.
-pub(super) fn holding(pod: &Pod, given: Option<&ResourceRequirements>) -> Option<ResourceRequirements> {
+pub(super) fn holding(
+    of_pod: Option<&ResourceRequirements>,
+    given: Option<&ResourceRequirements>,
+) -> Option<ResourceRequirements> {
     let mut told = resource::written(given?)?;
-    let passed_on = demand::own(pod).and_then(|own| own.limits.as_ref());
+    let passed_on = of_pod.and_then(|own| own.limits.as_ref());
     let passed_on = |name: &str| passed_on.and_then(|limits| limits.get(name)).map(canonical);
     let cpu = told.limits.as_ref().and_then(|limits| limits.get(CPU).cloned()).or_else(|| passed_on(CPU));
     if let Some(limits) = &mut told.limits {
@@ -116,9 +119,9 @@ mod tests {
             (r#"{"limits": {"memory": "16Mi"}}"#, r#"{"limits": {"cpu": "500m", "memory": "16Mi"}}"#),
             (r#"{"limits": {"cpu": "0.2"}}"#, r#"{"limits": {"cpu": "200m", "memory": "64Mi"}}"#),
         ] {
-            assert_eq!(holding(&pod, Some(&read(given))), Some(read(wanted)), "{given}");
+            assert_eq!(holding(demand::own(&pod), Some(&read(given))), Some(read(wanted)), "{given}");
         }
-        assert_eq!(holding(&pod, None), None);
+        assert_eq!(holding(demand::own(&pod), None), None);
     }
 
     #[test]
@@ -141,7 +144,7 @@ mod tests {
             (r#"{"limits": {"cpu": "10e-3"}}"#, r#"{"limits": {"cpu": "10e-3"}}"#),
             (r#"{"limits": {"hugepages-2Mi": "4M"}}"#, r#"{"limits": {"hugepages-2Mi": "4M"}}"#),
         ] {
-            assert_eq!(holding(&pod, Some(&read(given))), Some(read(wanted)), "{given}");
+            assert_eq!(holding(demand::own(&pod), Some(&read(given))), Some(read(wanted)), "{given}");
         }
     }
 }

@@ -9,6 +9,7 @@ mod survey;
 mod task;
 #[cfg(test)]
 mod tests;
+mod unrest;
 
 pub use pulse::{Pulse, Unresponsive};
 pub use route::Outlook;

@@ -9,13 +9,11 @@ use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::{PodRef, PodUid};
 
 use crate::admission::{Node, Refusal};
+use crate::board::Footprint;
 use crate::manifest::{Objects, Problem};
 use crate::merge::{Delta, Operation, SourcesReady};
 use crate::pod::{End, Mail, Sizes, Wish, full_name, orphan, pod_ref};
 use crate::source::{SourceId, SourceUpdate};
-
-/// An orphan gets so many seconds: nobody knows what it would need.
-const ORPHAN_GRACE: u64 = 1;
 
 /// How long to wait before a pod whose actor was lost gets a new one.
 const RESPAWN_AFTER: Duration = Duration::from_secs(1);
@@ -27,6 +25,7 @@ pub(super) enum Command {
     /// source.
     Spawn {
         pod: Arc<Pod>,
+        source: Option<SourceId>,
         objects: Arc<Objects>,
         /// How long to wait, if one was lost.
         after_loss: Option<Duration>,
@@ -62,6 +61,7 @@ struct Record {
 pub(super) struct Routes {
     records: BTreeMap<PodUid, Record>,
     wants: Wants,
+    held: Held,
     /// The pods of one name, in the order in which they may run.
     names: BTreeMap<Arc<str>, VecDeque<PodUid>>,
     objects: BTreeMap<SourceId, Arc<Objects>>,
@@ -70,6 +70,10 @@ pub(super) struct Routes {
     gone: BTreeSet<PodUid>,
     /// Pods of ours in the runtime or on disk, as of the last survey.
     surveyed: BTreeMap<PodUid, PodRef>,
+    /// Those of them of which nothing runs.
+    at_rest: BTreeSet<PodUid>,
+    /// What an agent before this one noted of them.
+    before: BTreeMap<PodUid, Footprint>,
     /// What was given to pods that are here since before this agent.
     given: BTreeMap<PodUid, Sizes>,
     /// What this node takes.
@@ -85,11 +89,14 @@ impl Routes {
         Self {
             records: BTreeMap::new(),
             wants: Wants::default(),
+            held: Held::default(),
             names: BTreeMap::new(),
             objects: BTreeMap::new(),
             sources: SourcesReady::new(sources),
             gone: BTreeSet::new(),
             surveyed: BTreeMap::new(),
+            at_rest: BTreeSet::new(),
+            before: BTreeMap::new(),
             given: BTreeMap::new(),
             node,
             over: BTreeSet::new(),
@@ -125,6 +132,7 @@ impl Routes {
     }
 
     fn pods_changed(&mut self, delta: &Delta, commands: &mut Vec<Command>) {
+        self.sources.delivered(&delta.source);
         let mut pods: Vec<&Arc<Pod>> = delta.pods.iter().collect();
         // Those that were here before the agent was keep their room.
         pods.sort_by_key(|pod| !self.surveyed.contains_key(&pod_ref(pod).uid));
@@ -137,20 +145,51 @@ impl Routes {
                 Operation::Reconcile => {}
             }
         }
-        self.sources.delivered(&delta.source);
+        commands.extend(self.let_in());
         self.end_unwanted(commands);
     }
 
     fn add(&mut self, pod: &Arc<Pod>, source: &SourceId, commands: &mut Vec<Command>) {
         let found = pod_ref(pod);
-        self.wants.add(&found.uid, Want { source: source.clone(), pod: pod.clone() });
-        if self.records.contains_key(&found.uid) {
+        let is_here = self.records.contains_key(&found.uid);
+        let has_had = !is_here && self.source_before(&found.uid) == Some(source);
+        self.wants.add(&found.uid, Want { source: source.clone(), pod: pod.clone() }, has_had);
+        if let Some((first, next)) = self.wants.rivals(&found.uid) {
+            tracing::warn!(pod = %found, uid = %found.uid, %first, %next, "two sources have a pod of this UID: the first keeps it, and the next counts when that one is gone");
+        }
+        let counts = self.wants.of(&found.uid).is_some_and(|first| first.source == *source);
+        if is_here && counts {
             self.follow(&found.uid, commands);
-        } else if let Some(before) = self.by_another_name(&found) {
-            self.end_orphan(&before, commands);
+        } else if is_here {
+            // Until the other one is gone nothing is different.
+        } else if self.must_wait(&found) {
+            self.held.hold(found.uid);
         } else {
-            self.supersede(&found, commands);
-            self.admit(pod.clone(), Some(source.clone()), commands);
+            self.take_in(&found.uid, commands);
+        }
+    }
+
+    /// Makes room for a pod that is wanted and not here yet, and lets it in.
+    fn take_in(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
+        let Some(Want { source, pod }) = self.wants.of(uid).cloned() else { return };
+        let newcomer = pod_ref(&pod);
+        if let Some(before) = self.by_another_name(&newcomer) {
+            self.end_orphan(&before, commands);
+            return;
+        }
+        self.supersede(&newcomer, commands);
+        self.end_older_versions(&full_name(&pod), &source, commands);
+        self.admit(pod, Some(source), commands);
+    }
+
+    /// What a source has replaced goes at once, whoever else was not heard yet: its successor is known.
+    fn end_older_versions(&mut self, name: &str, source: &SourceId, commands: &mut Vec<Command>) {
+        let of_name = self.names.get(name).into_iter().flatten();
+        for uid in of_name.filter(|uid| self.wants.of(uid).is_none()) {
+            let of_source = |record: &&mut Record| record.source.as_ref() == Some(source);
+            if let Some(record) = self.records.get_mut(uid).filter(of_source) {
+                tell_to_leave(uid, record, commands);
+            }
         }
     }
 
@@ -187,18 +226,24 @@ impl Routes {
 
     /// A pod of ours with this name that nobody wants any more must go before the new one comes.
     fn supersede(&mut self, newcomer: &PodRef, commands: &mut Vec<Command>) {
-        let is_superseded = |found: &&PodRef| {
-            found.name == newcomer.name && found.namespace == newcomer.namespace && found.uid != newcomer.uid
-        };
-        let old: Vec<PodRef> = self.surveyed.values().filter(is_superseded).cloned().collect();
+        let old: Vec<PodRef> = self.namesakes_before(newcomer).cloned().collect();
         for found in old {
             self.end_orphan(&found, commands);
         }
     }
 
+    /// Pods of ours that have this name since before this agent.
+    fn namesakes_before(&self, newcomer: &PodRef) -> impl Iterator<Item = &PodRef> {
+        self.surveyed.values().filter(|found| {
+            found.name == newcomer.name && found.namespace == newcomer.namespace && found.uid != newcomer.uid
+        })
+    }
+
     /// Makes an actor. It starts when it is first of its name.
     fn admit(&mut self, pod: Arc<Pod>, source: Option<SourceId>, commands: &mut Vec<Command>) {
         let uid = pod_ref(&pod).uid;
+        // Another source may have spoken for it meanwhile.
+        self.held.forget(&uid);
         let name = full_name(&pod);
         let objects =
             source.as_ref().and_then(|source| self.objects.get(source)).cloned().unwrap_or_default();
@@ -219,7 +264,7 @@ impl Routes {
         let record = Record {
             pod: pod.clone(),
             name,
-            source,
+            source: source.clone(),
             is_leaving: false,
             is_stopped: false,
             refusal: refusal.clone(),
@@ -227,7 +272,7 @@ impl Routes {
             number: self.arrivals,
         };
         self.records.insert(uid.clone(), record);
-        commands.push(Command::Spawn { pod, objects, after_loss: None, refusal, behind });
+        commands.push(Command::Spawn { pod, source, objects, after_loss: None, refusal, behind });
         if is_growing {
             self.wish(&uid, commands);
         }
@@ -248,6 +293,9 @@ impl Routes {
         if self.wants.remove(&uid, source) {
             self.follow(&uid, commands);
         }
+        if self.wants.of(&uid).is_none() {
+            self.held.forget(&uid);
+        }
     }
 
     /// Tells those to go that no source wants. Not before every source was heard: it might be another's.
@@ -256,10 +304,8 @@ impl Routes {
             return;
         }
         for (uid, record) in &mut self.records {
-            if self.wants.of(uid).is_none() && !record.is_leaving {
-                record.is_leaving = true;
-                let mail = Mail::end(End { grace: None, forget: true });
-                commands.push(Command::Post { uid: uid.clone(), mail });
+            if self.wants.of(uid).is_none() {
+                tell_to_leave(uid, record, commands);
             }
         }
     }
@@ -271,6 +317,7 @@ impl Routes {
         let wish = Wish {
             number: self.wishes,
             pod: record.pod.clone(),
+            source: record.source.clone(),
             objects: objects.cloned().unwrap_or_default(),
             resize_pending: record
                 .growth
@@ -293,6 +340,7 @@ impl Routes {
 
     /// These are all pods of ours that have left a trace, in the runtime or on disk.
     pub(super) fn survey(&mut self, found: Vec<PodRef>) -> Vec<Command> {
+        self.held.survey();
         let found = found.into_iter().filter(|found| !self.gone.contains(&found.uid));
         self.surveyed = found.map(|found| (found.uid.clone(), found)).collect();
         let mut commands = Vec::new();
@@ -318,25 +366,28 @@ impl Routes {
         if self.records.contains_key(&found.uid) {
             return;
         }
-        self.admit(Arc::new(orphan(found)), None, commands);
+        // Of one whose source may still want it, it was noted what it needs.
+        let own = self.may_be_claimed(&found.uid).then(|| self.grace_before(&found.uid)).flatten();
+        let mut pod = orphan(found);
+        if let (Some(own), Some(spec)) = (own, &mut pod.spec) {
+            spec.termination_grace_period_seconds = Some(own);
+        }
+        self.admit(Arc::new(pod), None, commands);
         let Some(record) = self.records.get_mut(&found.uid) else { return };
         record.is_leaving = true;
-        let mail = Mail::end(End { grace: Some(ORPHAN_GRACE), forget: true });
+        let mail = Mail::end(End { grace: None, forget: true });
         commands.push(Command::Post { uid: found.uid.clone(), mail });
     }
 
-    /// The actor of a pod has ended: it is gone, or it was lost.
-    pub(super) fn ended(&mut self, uid: &PodUid, was_lost: bool) -> Vec<Command> {
+    /// The actor of a pod has ended: nothing is left of the pod.
+    pub(super) fn ended(&mut self, uid: &PodUid) -> Vec<Command> {
         let mut commands = Vec::new();
-        if was_lost {
-            self.respawn(uid, &mut commands);
-            return commands;
-        }
         let Some(record) = self.records.remove(uid) else { return commands };
         self.surveyed.remove(uid);
         self.gone.insert(uid.clone());
         // What runs next under this UID was given nothing yet.
         self.given.remove(uid);
+        self.before.remove(uid);
         if let Some(queue) = self.names.get_mut(&record.name) {
             let was_first = queue.front() == Some(uid);
             queue.retain(|other| other != uid);
@@ -360,12 +411,14 @@ impl Routes {
         commands
     }
 
-    /// An actor keeps nothing that cannot be read again: a new one goes on where it was.
-    fn respawn(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
-        let Some(record) = self.records.get(uid) else { return };
+    /// The actor of a pod was lost. It kept nothing that cannot be read again: a new one goes on where it was.
+    pub(super) fn lost(&mut self, uid: &PodUid) -> Vec<Command> {
+        let mut commands = Vec::new();
+        let Some(record) = self.records.get(uid) else { return commands };
         let objects = record.source.as_ref().and_then(|source| self.objects.get(source)).cloned();
         commands.push(Command::Spawn {
             pod: record.pod.clone(),
+            source: record.source.clone(),
             objects: objects.unwrap_or_default(),
             after_loss: Some(RESPAWN_AFTER),
             refusal: record.refusal.clone(),
@@ -374,15 +427,15 @@ impl Routes {
         if self.names.get(&record.name).and_then(VecDeque::front) == Some(uid) {
             commands.push(Command::Post { uid: uid.clone(), mail: Mail::may_start() });
         }
+        let end = End { grace: None, forget: record.is_leaving };
+        let is_to_end = record.is_leaving || record.is_stopped;
         if record.growth.is_some() {
-            self.wish(uid, commands);
+            self.wish(uid, &mut commands);
         }
-        let Some(record) = self.records.get(uid) else { return };
-        if record.is_leaving || record.is_stopped {
-            let grace = record.source.is_none().then_some(ORPHAN_GRACE);
-            let mail = Mail::end(End { grace, forget: record.is_leaving });
-            commands.push(Command::Post { uid: uid.clone(), mail });
+        if is_to_end {
+            commands.push(Command::Post { uid: uid.clone(), mail: Mail::end(end) });
         }
+        commands
     }
 
     /// Somebody has told a pod to end, whatever its source wants.
@@ -411,12 +464,23 @@ impl Routes {
     }
 }
 
+/// Has a pod end for good, in its own time.
+fn tell_to_leave(uid: &PodUid, record: &mut Record, commands: &mut Vec<Command>) {
+    if !std::mem::replace(&mut record.is_leaving, true) {
+        let mail = Mail::end(End { grace: None, forget: true });
+        commands.push(Command::Post { uid: uid.clone(), mail });
+    }
+}
+
+mod before;
 mod growth;
+mod held;
 mod room;
 #[cfg(test)]
 mod tests;
 mod wants;
 
 use growth::Growth;
+use held::Held;
 pub use room::Outlook;
 use wants::{Want, Wants};

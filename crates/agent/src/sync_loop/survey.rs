@@ -1,4 +1,5 @@
-//! Which pods are ours: those that have a folder. It is made before anything else of a pod, and removed after everything.
+//! Which pods are ours: those that have a folder. It is made before anything else of a pod, and removed after everything; what a
+//! runtime makes later still is ours if we have seen its pod go.
 //!
 //! A runtime may be shared: a pod that another agent or a person made is none of our business, however unknown.
 
@@ -7,18 +8,29 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use rubelet_model::{PodRef, PodStatus, PodUid, SandboxState};
+use rubelet_model::{ContainerState, PodRef, PodStatus, PodUid, SandboxState};
 
+use crate::board::{self, Footprint};
 use crate::pod::{Grants, Sizes};
 use crate::volumes::DataDirectory;
 
 /// What a survey has found.
 pub(super) struct Found {
     pub(super) pods: Vec<PodRef>,
+    /// Those of them of which nothing runs.
+    pub(super) at_rest: BTreeSet<PodUid>,
     /// Pods that run in the runtime and that somebody else made.
     pub(super) strangers: Vec<PodRef>,
     /// The first one, before anything is decided: what was given by an agent before this one still counts.
-    pub(super) given: Option<BTreeMap<PodUid, Sizes>>,
+    pub(super) before: Option<Before>,
+}
+
+/// What an agent before this one wrote down of its pods.
+pub(super) struct Before {
+    /// What their containers were given to use.
+    pub(super) given: BTreeMap<PodUid, Sizes>,
+    /// Whose they are, and what they take.
+    pub(super) footprints: BTreeMap<PodUid, Footprint>,
 }
 
 /// The pods that have a folder, by name. Blocks on the disk.
@@ -41,6 +53,22 @@ pub(super) fn survey(
     Ok(pods_with_folder(pods)?.into_iter().map(named).collect())
 }
 
+/// Whether nothing of a pod runs, or may.
+pub(super) fn is_at_rest(status: &PodStatus) -> bool {
+    status.sandboxes.iter().all(|sandbox| sandbox.state == SandboxState::NotReady)
+        && status.containers.iter().all(|container| container.state == ContainerState::Exited)
+}
+
+/// Pods that the runtime knows again though we have seen them go: it did late what it was asked for, and nobody else knows whose
+/// that is.
+pub(super) fn late_comers(
+    all: &[Arc<PodStatus>],
+    has_gone: impl Fn(&PodUid) -> bool,
+) -> impl Iterator<Item = PodRef> {
+    let is_there = |status: &&Arc<PodStatus>| !status.sandboxes.is_empty() || !status.containers.is_empty();
+    all.iter().filter(is_there).map(|status| status.pod.clone()).filter(move |pod| has_gone(&pod.uid))
+}
+
 /// Those of the pods in the runtime that run and are not ours.
 pub(super) fn strangers(all: impl IntoIterator<Item = Arc<PodStatus>>, ours: &[PodRef]) -> Vec<PodRef> {
     let ours: BTreeSet<&PodUid> = ours.iter().map(|pod| &pod.uid).collect();
@@ -51,16 +79,20 @@ pub(super) fn strangers(all: impl IntoIterator<Item = Arc<PodStatus>>, ours: &[P
     all.into_iter().filter(runs).map(|status| status.pod.clone()).collect()
 }
 
-/// What the containers of pods that have a folder were given to use, as an agent before this one noted it. Blocks on the
-/// disk.
-pub(super) fn given(data: &DataDirectory) -> BTreeMap<PodUid, Sizes> {
+/// What an agent before this one wrote down of pods that have a folder. Blocks on the disk.
+pub(super) fn before(data: &DataDirectory) -> Before {
     // What cannot be read now is told by the survey.
     let pods = pods_with_folder(&data.pods()).unwrap_or_default();
-    let noted = |uid: PodUid| {
-        let noted = Grants::read(&data.pod(uid.as_str()).ok()?.resources()).into_sizes();
-        (!noted.is_empty()).then_some((uid, noted))
-    };
-    pods.into_iter().filter_map(noted).collect()
+    let mut before = Before { given: BTreeMap::new(), footprints: BTreeMap::new() };
+    for uid in pods {
+        let Ok(folder) = data.pod(uid.as_str()) else { continue };
+        let sizes = Grants::read(&folder.resources()).into_sizes();
+        if !sizes.is_empty() {
+            before.given.insert(uid.clone(), sizes);
+        }
+        before.footprints.extend(board::footprint(&folder).map(|footprint| (uid, footprint)));
+    }
+    before
 }
 
 /// Pods by the folders of their logs, `<namespace>_<name>_<uid>`.
@@ -101,6 +133,38 @@ mod tests {
         let found: Vec<String> =
             pods_with_folder(&folder.path().join("pods")).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(found, ["a", "b"]);
+    }
+
+    #[test]
+    fn what_comes_after_its_pod_has_gone_is_ours() {
+        let made = Arc::new(testkit::status(SandboxState::Ready, &[]));
+        let empty = Arc::new(PodStatus::unknown_to_runtime("gone"));
+        let uid = made.pod.uid.clone();
+        let late = |has_gone: bool| {
+            late_comers(&[made.clone(), empty.clone()], |asked| {
+                has_gone && (*asked == uid || *asked == "gone".into())
+            })
+            .map(|pod| pod.uid)
+            .collect::<Vec<_>>()
+        };
+        assert_eq!(late(true), std::slice::from_ref(&made.pod.uid));
+        assert!(late(false).is_empty(), "others' pods are none of our business");
+    }
+
+    #[test]
+    fn who_has_ended_or_is_not_there_is_at_rest() {
+        use crate::pod::testkit::Is;
+        let nothing = PodStatus::unknown_to_runtime("u");
+        let status = |sandbox, container| testkit::status(sandbox, &[("c", container)]);
+        for (status, is_at_rest_now) in [
+            (nothing, true),
+            (status(SandboxState::NotReady, Is::Exited(0)), true),
+            (status(SandboxState::Ready, Is::Exited(0)), false),
+            (status(SandboxState::NotReady, Is::Running), false),
+            (status(SandboxState::Unknown, Is::Exited(0)), false),
+        ] {
+            assert_eq!(is_at_rest(&status), is_at_rest_now, "{status:?}");
+        }
     }
 
     #[test]

@@ -13,12 +13,13 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::pulse::Pulse;
 use super::route::{Command, Outlook, Routes};
-use super::survey::{Found, given, strangers, survey};
+use super::survey::{Before, Found, before, is_at_rest, late_comers, strangers, survey};
+use super::unrest::Unrest;
 use crate::board::{Board, Keeper, Stage};
-use crate::cgroup::PodGroups;
+use crate::cgroup::{PodGroups, Whole};
 use crate::image::Puller;
 use crate::manifest::{Problem, annotation};
-use crate::metrics::{CountedPod, Metrics};
+use crate::metrics::{CountedPod, Metrics, Wanted};
 use crate::pod::{Actor, ActorParts, End, Mail, Mailbox, Tools};
 use crate::probe::{Asker, Gate, Prober};
 use crate::reach::PodHttp;
@@ -81,11 +82,11 @@ impl Readiness {
     }
 }
 
-/// An order about pods, whether they are wanted or not.
+/// An order to end pods, whether they are wanted or not.
 #[derive(Debug)]
 struct Order {
     which: PodSelector,
-    mail: Mail,
+    end: End,
 }
 
 /// Talks to an agent. Cheap to clone; it does not keep the agent running.
@@ -132,17 +133,17 @@ impl AgentHandle {
 
     /// Ends pods, whether they are wanted or not. They stay ended until their manifest changes or the agent restarts.
     pub fn stop(&self, which: PodSelector, grace: Option<u64>) {
-        self.order(which, Mail::end(End { grace, forget: false }));
+        self.order(which, End { grace, forget: false });
     }
 
     /// Ends pods and removes everything of them.
     pub fn forget(&self, which: PodSelector) {
-        self.order(which, Mail::end(End { grace: None, forget: true }));
+        self.order(which, End { grace: None, forget: true });
     }
 
-    fn order(&self, which: PodSelector, mail: Mail) {
+    fn order(&self, which: PodSelector, end: End) {
         // If the loop has gone, so have its actors: there is nobody to tell.
-        let _ = self.orders.send(Order { which, mail });
+        let _ = self.orders.send(Order { which, end });
     }
 }
 
@@ -193,11 +194,11 @@ impl<R: Runtime + ImageStore> Agent<R> {
         let tools = Arc::new(Tools {
             http,
             prober: Arc::new(prober),
-            puller: Puller::new(runtime.clone(), settings.parallel_pulls, settings.pull_rate, clock.clone()),
+            puller: Puller::new(runtime.clone(), &settings, clock.clone()),
             runtime,
             volumes: Volumes::new(settings.data.clone()),
             user_ids: UserIds::new(settings.data.clone(), settings.user_ids.clone()),
-            groups: groups.map(Arc::new),
+            groups: groups.map(|groups| Arc::new(groups.within(Whole::of(&settings)))),
             settings: Arc::new(settings),
             clock,
             metrics,
@@ -247,9 +248,12 @@ impl<R: Runtime + ImageStore> Agent<R> {
         let mut events = self.pleg.subscribe();
         let mut relists = self.pleg.relists();
         let mut housekeeping = housekeeping();
+        let mut unrest = Unrest::new();
+        let mut statuses = self.board.changes();
         let mut sources_are_there = true;
         let mut has_listed = false;
         loop {
+            let mut is_news = true;
             tokio::select! {
                 biased;
                 () = &mut stop => break,
@@ -257,7 +261,10 @@ impl<R: Runtime + ImageStore> Agent<R> {
                 Some(ended) = self.actors.join_next_with_id() => self.actor_ended(ended),
                 Some(order) = self.orders.recv() => self.order(&order),
                 () = next_event(&mut events, &self.routes, &self.mailboxes) => {}
-                Some(found) = self.surveys.join_next() => self.surveyed(found),
+                Some(found) = self.surveys.join_next() => {
+                    self.surveyed(found);
+                    is_news = false;
+                }
                 // Before the first list nobody knows what runs already.
                 Ok(_) = relists.wait_for(Option::is_some), if !has_listed => {
                     has_listed = true;
@@ -267,10 +274,17 @@ impl<R: Runtime + ImageStore> Agent<R> {
                     Some(update) => self.update(update),
                     None => sources_are_there = false,
                 },
-                _ = housekeeping.tick() => if has_listed {
-                    self.survey();
-                    self.reconsider();
-                },
+                _ = housekeeping.tick() => {
+                    is_news = statuses.has_changed().unwrap_or_default();
+                    statuses.mark_unchanged();
+                    if has_listed && (is_news || unrest.tick() || self.is_unsettled()) {
+                        self.survey();
+                        self.reconsider();
+                    }
+                }
+            }
+            if is_news {
+                unrest.stir();
             }
             self.pulse.beat();
         }
@@ -285,6 +299,11 @@ impl<R: Runtime + ImageStore> Agent<R> {
         self.carry_out(commands);
         self.tools.metrics.desired_pods(self.routes.wanted());
         self.tell_readiness();
+    }
+
+    /// Whether something is waited for of which nobody tells but the next survey.
+    fn is_unsettled(&self) -> bool {
+        !self.was_surveyed || self.survey_problem.is_some() || self.routes.missing_sources().next().is_some()
     }
 
     fn tell_readiness(&self) {
@@ -311,10 +330,8 @@ impl<R: Runtime + ImageStore> Agent<R> {
         };
         for uid in uids {
             let Some(mailbox) = self.mailboxes.get(&uid) else { continue };
-            if let Some(end) = order.mail.end {
-                self.routes.told_to_end(&uid, end);
-            }
-            mailbox.post(order.mail.clone());
+            self.routes.told_to_end(&uid, order.end);
+            mailbox.post(Mail::end(order.end));
         }
     }
 
@@ -323,31 +340,38 @@ impl<R: Runtime + ImageStore> Agent<R> {
         if !self.surveys.is_empty() {
             return;
         }
-        let (settings, cache) = (self.tools.settings.clone(), self.pleg.cache());
+        let (settings, cache, board) = (self.tools.settings.clone(), self.pleg.cache(), self.board.clone());
         let is_first = !self.was_surveyed;
         self.routes.survey_begins();
         self.surveys.spawn_blocking(move || {
             // First the runtime: what is there of ours has its folder by then.
-            let all = cache.all().into_iter().filter_map(|(_, status)| status.ok());
+            let all: Vec<_> = cache.all().into_iter().filter_map(|(_, status)| status.ok()).collect();
             let told = |uid: &PodUid| cache.get(uid).ok().map(|status| status.pod.clone());
-            let pods = survey(&settings.data.pods(), &settings.logs, told)?;
+            let mut pods = survey(&settings.data.pods(), &settings.logs, told)?;
+            pods.extend(late_comers(&all, |uid| board.is_gone(uid)));
             let strangers = strangers(all, &pods);
-            Ok(Found { pods, strangers, given: is_first.then(|| given(&settings.data)) })
+            let rests = |uid: &PodUid| cache.get(uid).is_ok_and(|status| is_at_rest(&status));
+            let at_rest = pods.iter().map(|pod| pod.uid.clone()).filter(rests).collect();
+            Ok(Found { pods, at_rest, strangers, before: is_first.then(|| before(&settings.data)) })
         });
     }
 
     /// What a survey has found. One that failed has found nothing out, not even that there is nothing.
     fn surveyed(&mut self, found: Result<io::Result<Found>, JoinError>) {
         match found {
-            Ok(Ok(Found { pods, strangers, given })) => {
+            Ok(Ok(Found { pods, at_rest, strangers, before })) => {
                 self.was_surveyed = true;
                 self.survey_problem = None;
-                if let Some(given) = given {
+                if let Some(Before { given, footprints }) = before {
                     self.routes.were_given(given);
+                    self.routes.left_footprints(footprints);
                 }
+                self.routes.are_at_rest(at_rest);
                 let commands = self.routes.survey(pods);
                 let orphans = commands.iter().filter(|command| matches!(command, Command::Spawn { .. }));
                 orphans.for_each(|_| self.tools.metrics.orphan());
+                self.carry_out(commands);
+                let commands = self.routes.let_in();
                 self.carry_out(commands);
                 self.tell_of_namesakes(strangers);
                 self.count();
@@ -386,11 +410,13 @@ impl<R: Runtime + ImageStore> Agent<R> {
         let Some(uid) = self.actor_ids.remove(&id) else { return };
         self.mailboxes.remove(&uid);
         self.routes.are_over(self.board.over());
-        let commands = self.routes.ended(&uid, was_lost);
+        if was_lost {
+            let commands = self.routes.lost(&uid);
+            return self.carry_out(commands);
+        }
+        let commands = self.routes.ended(&uid);
         for command in &commands {
-            if let Command::Spawn { pod, .. } = command
-                && !was_lost
-            {
+            if let Command::Spawn { pod, .. } = command {
                 self.tools.metrics.pod_restarted(annotation::is_static(pod));
             }
         }
@@ -405,7 +431,13 @@ impl<R: Runtime + ImageStore> Agent<R> {
                 Stage::Terminating => "terminating",
                 Stage::Terminated => "terminated",
             },
-            is_wanted: self.routes.is_wanted(&crate::pod::pod_ref(&view.pod).uid),
+            wanted: if self.routes.is_wanted(&crate::pod::pod_ref(&view.pod).uid) {
+                Wanted::BySource
+            } else if crate::pod::is_orphan(&view.pod) {
+                Wanted::NotKnown
+            } else {
+                Wanted::NoLonger
+            },
             is_static: annotation::is_static(&view.pod),
             is_active: view.stage != Stage::Terminated && !view.is_finished(),
         }));
@@ -414,7 +446,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
     fn carry_out(&mut self, commands: Vec<Command>) {
         for command in commands {
             match command {
-                Command::Spawn { pod, objects, after_loss, refusal, behind } => {
+                Command::Spawn { pod, source, objects, after_loss, refusal, behind } => {
                     let mailbox = Arc::new(Mailbox::default());
                     if let Some(refusal) = refusal {
                         // Before the actor lives, so that nobody ever sees the pod wait.
@@ -428,6 +460,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
                         board: self.board.clone(),
                         mailbox: mailbox.clone(),
                         pod,
+                        source,
                         objects,
                         behind,
                         after_loss,

@@ -20,6 +20,7 @@ use jiff::tz::TimeZone;
 use super::VolumeError;
 use super::ownership::FileGroup;
 use super::payload::{File, Files};
+use super::removal::remove_tree;
 
 const DATA: &str = "..data";
 const DATA_NEXT: &str = "..data_tmp";
@@ -47,13 +48,18 @@ pub(super) fn write(
         if let Err(error) = fill(root, &next, files, group) {
             // Every attempt makes a folder of its own: on a disk that is full they would only make it fuller. What cannot
             // be removed either is found by the next attempt that succeeds.
-            let _ = fs::remove_dir_all(root.join(&next));
+            let _ = remove_tree(&root.join(&next));
             return Err(error);
         }
     }
     link_names(root, files).map_err(VolumeError::io("link the names in", root))?;
-    remove_stale(root, files).map_err(VolumeError::io("clean up", root))?;
+    remove_stale(root, files)?;
     Ok(!up_to_date)
+}
+
+/// Whether files were ever written here.
+pub(super) fn is_written(root: &Path) -> bool {
+    current_folder(root).is_ok_and(|folder| folder.is_some())
 }
 
 /// Writes the files to a folder and shows that instead of the one before.
@@ -189,20 +195,24 @@ fn link_names(root: &Path, files: &Files) -> io::Result<()> {
 }
 
 /// Links of names that are no longer there, and folders that are no longer shown: also those of a writer that died.
-fn remove_stale(root: &Path, files: &Files) -> io::Result<()> {
-    let names = top_level(files);
-    let shown = fs::read_link(root.join(DATA))?;
-    for entry in fs::read_dir(root)? {
-        let entry = entry?;
-        let (name, kind) = (entry.file_name(), entry.file_type()?);
-        let text = name.to_string_lossy();
-        if kind.is_symlink() && text != DATA && !names.contains(text.as_ref()) {
-            fs::remove_file(entry.path())?;
-        } else if kind.is_dir() && text.starts_with("..") && Path::new(&name) != shown {
-            fs::remove_dir_all(entry.path())?;
+fn remove_stale(root: &Path, files: &Files) -> Result<(), VolumeError> {
+    let (names, mut stale_folders) = (top_level(files), Vec::new());
+    let mut remove_links = || -> io::Result<()> {
+        let shown = fs::read_link(root.join(DATA))?;
+        for entry in fs::read_dir(root)? {
+            let entry = entry?;
+            let (name, kind) = (entry.file_name(), entry.file_type()?);
+            let text = name.to_string_lossy();
+            if kind.is_symlink() && text != DATA && !names.contains(text.as_ref()) {
+                fs::remove_file(entry.path())?;
+            } else if kind.is_dir() && text.starts_with("..") && Path::new(&name) != shown {
+                stale_folders.push(entry.path());
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    remove_links().map_err(VolumeError::io("clean up", root))?;
+    stale_folders.iter().try_for_each(|folder| remove_tree(folder))
 }
 
 fn top_level(files: &Files) -> BTreeSet<String> {

@@ -1,16 +1,16 @@
 //! `emptyDir`: a folder on disk, in memory or of huge pages that lives as long as the pod.
 
 use std::fs;
-use std::path::PathBuf;
 
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
 
 use super::ownership::FileGroup;
 use super::{MODE_IN_MEMORY, PodDirectory, VolumeError, layout, mount_table};
 use crate::downward::PodFacts;
-use crate::resource::{self, Quantity};
+use crate::pod;
+use crate::resource::Quantity;
 
-const PLUGIN: &str = "empty-dir";
+pub(super) const PLUGIN: &str = "empty-dir";
 
 /// Makes it, or finds it as it was left: its content belongs to the pod.
 pub(super) fn make(
@@ -18,13 +18,13 @@ pub(super) fn make(
     name: &str,
     source: &EmptyDirVolumeSource,
     facts: &PodFacts<'_>,
-) -> Result<PathBuf, VolumeError> {
+) -> Result<(), VolumeError> {
     let path = directory.volume(PLUGIN, name);
     let medium = Medium::of(source, facts)?;
     let marker = directory.plugin(PLUGIN, name).join("ready");
     let is_in_place = medium == Medium::Disk || mount_table::is_mount_point(&path)?;
     if is_in_place && path.is_dir() && marker.exists() {
-        return Ok(path);
+        return Ok(());
     }
     layout::create_directory(&path, 0o777)?;
     if !is_in_place {
@@ -40,8 +40,7 @@ pub(super) fn make(
         group.take_folder(&path).map_err(VolumeError::io("give the group", &path))?;
     }
     layout::create_directory(&directory.plugin(PLUGIN, name), 0o750)?;
-    fs::write(&marker, []).map_err(VolumeError::io("create", &marker))?;
-    Ok(path)
+    fs::write(&marker, []).map_err(VolumeError::io("create", &marker))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,17 +68,10 @@ impl Medium {
 /// The least of what the node has, what the pod may use and what the volume may hold.
 fn memory_size(source: &EmptyDirVolumeSource, facts: &PodFacts<'_>) -> Option<u64> {
     let node = facts.node.allocatable.get("memory").copied();
-    let pod = facts.pod.spec.as_ref().and_then(pod_memory_limit);
+    let pod = pod::limit(facts.pod, "memory");
     let volume = source.size_limit.as_ref().and_then(|limit| Quantity::of(limit).ok());
     let least = [node, pod, volume].into_iter().flatten().filter(|limit| *limit > Quantity::ZERO).min()?;
     u64::try_from(least.units()).ok()
-}
-
-/// Only if every container has one: otherwise the pod has no limit.
-fn pod_memory_limit(spec: &PodSpec) -> Option<Quantity> {
-    let memory = |resources: Option<&ResourceRequirements>| resource::limit(resources, "memory");
-    memory(spec.resources.as_ref())
-        .or_else(|| spec.containers.iter().map(|container| memory(container.resources.as_ref())).sum())
 }
 
 fn sole_huge_page_size(facts: &PodFacts<'_>) -> Result<u64, VolumeError> {
@@ -104,7 +96,7 @@ fn sole_huge_page_size(facts: &PodFacts<'_>) -> Result<u64, VolumeError> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{Container, Pod};
+    use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
     use super::*;
@@ -117,11 +109,17 @@ mod tests {
         Some(ResourceRequirements { limits: Some(limits.collect()), ..ResourceRequirements::default() })
     }
 
+    fn container(pairs: &[(&str, &str)]) -> Container {
+        Container { resources: limits(pairs), ..Container::default() }
+    }
+
     /// The medium on a node of 1 GiB, for a pod of containers with these limits.
     fn medium(medium: &str, size: Option<&str>, containers: &[&[(&str, &str)]]) -> Option<Medium> {
-        let containers =
-            containers.iter().map(|pairs| Container { resources: limits(pairs), ..Container::default() });
-        let spec = PodSpec { containers: containers.collect(), ..PodSpec::default() };
+        let containers = containers.iter().map(|pairs| container(pairs));
+        medium_in(PodSpec { containers: containers.collect(), ..PodSpec::default() }, medium, size)
+    }
+
+    fn medium_in(spec: PodSpec, medium: &str, size: Option<&str>) -> Option<Medium> {
         let pod = Pod { spec: Some(spec), ..Pod::default() };
         let node = NodeFacts {
             allocatable: [("memory".to_owned(), Quantity::from_units(1 << 30))].into(),
@@ -149,6 +147,41 @@ mod tests {
             of(1 << 30),
             "one container without a limit is enough"
         );
+    }
+
+    #[test]
+    fn memory_is_what_the_pod_as_a_whole_may_use() {
+        let with = |amount| container(&[("memory", amount)]);
+        let sidecar = |amount| Container { restart_policy: Some("Always".to_owned()), ..with(amount) };
+        let none = || container(&[]);
+        let overhead = || Some([("memory".to_owned(), WireQuantity("4Mi".to_owned()))].into());
+        // init containers, whether the pod costs 4Mi besides, MiB: beside a container with 2Mi
+        let rows = [
+            (vec![], false, 2),
+            (vec![with("8Mi")], false, 8),
+            (vec![with("1Mi")], false, 2),
+            (vec![sidecar("8Mi")], false, 10),
+            (vec![sidecar("8Mi"), with("16Mi")], false, 24),
+            (vec![none()], false, 1024),
+            (vec![], true, 6),
+            (vec![none()], true, 1024),
+        ];
+        for (row, (init, costs, mebibytes)) in rows.into_iter().enumerate() {
+            let spec = PodSpec {
+                containers: vec![with("2Mi")],
+                init_containers: Some(init),
+                overhead: costs.then(overhead).flatten(),
+                ..PodSpec::default()
+            };
+            let wanted = Some(Medium::Memory { size: Some(mebibytes << 20) });
+            assert_eq!(medium_in(spec, "Memory", None), wanted, "row {row}");
+        }
+        let own = PodSpec {
+            containers: vec![none()],
+            resources: limits(&[("memory", "3Mi")]),
+            ..PodSpec::default()
+        };
+        assert_eq!(medium_in(own, "Memory", None), Some(Medium::Memory { size: Some(3 << 20) }));
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub enum VolumeError {
         /// Why.
         source: Box<VolumeError>,
     },
+    /// Several things are wrong with one volume.
+    #[error("[{}]", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    Several(Vec<VolumeError>),
     /// The pod uses a kind of volume that this agent does not have.
     #[error(
         "volume type {0} is not supported; use emptyDir, hostPath, configMap, secret, projected or downwardAPI"
@@ -87,6 +90,12 @@ pub enum VolumeError {
     /// Something is still mounted inside, so nothing there may be deleted.
     #[error("{} still has a mount in it: unmount it, or wait for who uses it; nothing in it is deleted", .0.display())]
     StillMounted(PathBuf),
+    /// The disk does not answer.
+    #[error("waiting for the disk: {what}")]
+    Late {
+        /// What it is at.
+        what: String,
+    },
     /// The system said no.
     #[error("{doing} {}: {source}", .path.display())]
     Io {
@@ -100,6 +109,14 @@ pub enum VolumeError {
 }
 
 impl VolumeError {
+    /// One as it is, several as a list; nothing if there is none.
+    pub(super) fn all_in_one(mut errors: Vec<Self>) -> Option<Self> {
+        match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => Some(Self::Several(errors)),
+        }
+    }
+
     pub(crate) fn io<E: Into<io::Error>>(
         doing: &'static str,
         path: impl Into<PathBuf>,

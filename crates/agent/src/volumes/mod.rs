@@ -31,6 +31,7 @@ pub(crate) use kind::given as given_kinds;
 pub use layout::{DataDirectory, PodDirectory};
 pub use mount::{Mount, Propagation, RecursiveReadOnly};
 pub(crate) use payload::{DEFAULT_MODE as DEFAULT_FILE_MODE, given_projections};
+pub(crate) use removal::remove_tree;
 
 /// The volumes of a pod, ready to be mounted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,17 @@ impl Prepared {
     }
 }
 
+/// What came of preparing the volumes of a pod.
+#[derive(Debug, Default)]
+pub struct Preparation {
+    /// What can be mounted.
+    pub prepared: Prepared,
+    /// Why volumes that were set up before are not up to date. They can be mounted as they are.
+    pub stale: Vec<VolumeError>,
+    /// Why volumes that were never set up cannot be had. What was made of them is taken down again; ask again later.
+    pub missing: Vec<VolumeError>,
+}
+
 /// Makes, refreshes and takes down the volumes of pods.
 #[derive(Clone, Debug)]
 pub struct Volumes {
@@ -77,24 +89,61 @@ impl Volumes {
     /// Makes every volume that a container of the pod mounts, or makes sure that it is there and up to date. This is
     /// also how config maps, secrets and the downward API are refreshed while the pod runs.
     ///
-    /// # Errors
-    /// If a volume cannot be had; what was made of it is taken down again. Ask again later.
-    pub fn prepare(&self, facts: &PodFacts<'_>, now: Timestamp) -> Result<Prepared, VolumeError> {
-        let uid = facts.pod.metadata.uid.as_deref().unwrap_or_default();
-        let directory = self.data.pod(uid)?;
-        directory.create()?;
-        let Some(spec) = &facts.pod.spec else { return Ok(Prepared::default()) };
-
-        let mut prepared = Prepared::default();
+    /// `ran_before` is whether the pod was given all of them already, by this agent: paths of the host are not looked at then.
+    /// Whoever uses them may have changed them, and what is behind them may hang. `begins` hears the name of each before it is touched.
+    pub fn prepare(
+        &self,
+        facts: &PodFacts<'_>,
+        now: Timestamp,
+        ran_before: bool,
+        begins: impl Fn(&str),
+    ) -> Preparation {
+        let mut done = Preparation::default();
+        let directory = match self.folder_of(facts.pod) {
+            Ok(directory) => directory,
+            Err(error) => return Preparation { missing: vec![error], ..done },
+        };
+        let Some(spec) = &facts.pod.spec else { return done };
         for volume in spec.volumes.iter().flatten().filter(|volume| is_mounted(spec, &volume.name)) {
-            let one = Setup { directory: &directory, facts, spec, volume, now };
-            let ready = one.run().map_err(|source| VolumeError::SetUp {
-                volume: volume.name.clone(),
-                source: Box::new(source),
-            })?;
-            prepared.volumes.insert(volume.name.clone(), ready);
+            begins(&volume.name);
+            let setup = Setup { directory: &directory, facts, spec, volume, now, ran_before };
+            let ready = setup.run().map_err(|source| {
+                let error = VolumeError::SetUp { volume: volume.name.clone(), source: Box::new(source) };
+                (setup.found(), error)
+            });
+            let ready = match ready {
+                Ok(ready) => ready,
+                Err((Some(found), error)) => {
+                    done.stale.push(error);
+                    found
+                }
+                Err((None, error)) => {
+                    done.missing.push(error);
+                    continue;
+                }
+            };
+            done.prepared.volumes.insert(volume.name.clone(), ready);
         }
-        Ok(prepared)
+        done
+    }
+
+    /// The volumes of a pod that were prepared before, as they are: nothing is touched.
+    ///
+    /// # Errors
+    /// If the pod cannot have had them.
+    pub(crate) fn as_they_are(&self, pod: &Pod) -> Result<Prepared, VolumeError> {
+        let directory = self.data.pod(pod.metadata.uid.as_deref().unwrap_or_default())?;
+        let Some(spec) = &pod.spec else { return Ok(Prepared::default()) };
+        let mounted = spec.volumes.iter().flatten().filter(|volume| is_mounted(spec, &volume.name));
+        let placed = mounted.map(|volume| Ok((volume.name.clone(), place(&directory, volume)?)));
+        Ok(Prepared { volumes: placed.collect::<Result<_, VolumeError>>()? })
+    }
+
+    /// The folder of a pod, made if it is not there.
+    fn folder_of(&self, pod: &Pod) -> Result<PodDirectory, VolumeError> {
+        let directory = self.data.pod(pod.metadata.uid.as_deref().unwrap_or_default())?;
+        directory.create()?;
+        Ok(directory)
     }
 
     /// What to mount into a container, in the order of its manifest. `environment` is that of the container:
@@ -144,6 +193,15 @@ pub(crate) fn are_written(pod: &Pod) -> bool {
     spec.volumes.iter().flatten().filter(written).any(|volume| is_mounted(spec, &volume.name))
 }
 
+/// Whether two versions of a pod mount the same volumes, from the same sources.
+pub(crate) fn are_the_same(one: &Pod, other: &Pod) -> bool {
+    fn mounted(pod: &Pod) -> impl Iterator<Item = &Volume> {
+        let specs = pod.spec.iter();
+        specs.flat_map(|spec| spec.volumes.iter().flatten().filter(|volume| is_mounted(spec, &volume.name)))
+    }
+    mounted(one).eq(mounted(other))
+}
+
 /// Volumes that nobody mounts are not made: a missing config map of one need not keep the pod from running.
 fn is_mounted(spec: &PodSpec, volume: &str) -> bool {
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
@@ -156,67 +214,85 @@ fn is_mounted(spec: &PodSpec, volume: &str) -> bool {
         .any(|mount| mount.name == volume)
 }
 
+/// Where a volume lies, and whose it is.
+fn place(directory: &PodDirectory, volume: &Volume) -> Result<PreparedVolume, VolumeError> {
+    let ours = |plugin: &str, read_only: bool| PreparedVolume {
+        path: directory.volume(plugin, &volume.name),
+        read_only,
+        is_ours: true,
+    };
+    Ok(match VolumeKind::of(volume)? {
+        VolumeKind::EmptyDir(_) => ours(empty_dir::PLUGIN, false),
+        VolumeKind::HostPath(source) => {
+            PreparedVolume { path: PathBuf::from(&source.path), read_only: false, is_ours: false }
+        }
+        VolumeKind::ConfigMap(_) => ours("configmap", true),
+        VolumeKind::Secret(_) => ours("secret", true),
+        VolumeKind::DownwardApi(_) => ours("downward-api", true),
+        VolumeKind::Projected(_) => ours("projected", true),
+    })
+}
+
 struct Setup<'a> {
     directory: &'a PodDirectory,
     facts: &'a PodFacts<'a>,
     spec: &'a PodSpec,
     volume: &'a Volume,
     now: Timestamp,
+    ran_before: bool,
 }
 
 impl Setup<'_> {
     fn run(&self) -> Result<PreparedVolume, VolumeError> {
-        let name = &self.volume.name;
+        let place = place(self.directory, self.volume)?;
+        let path = &place.path;
         match VolumeKind::of(self.volume)? {
             VolumeKind::EmptyDir(source) => {
-                let path = empty_dir::make(self.directory, name, source, self.facts)?;
-                Ok(PreparedVolume { path, read_only: false, is_ours: true })
+                empty_dir::make(self.directory, &self.volume.name, source, self.facts)?;
             }
-            VolumeKind::HostPath(source) => {
-                let path = host_path::check(source)?;
-                Ok(PreparedVolume { path, read_only: false, is_ours: false })
-            }
+            VolumeKind::HostPath(_) if self.ran_before => {}
+            VolumeKind::HostPath(source) => host_path::check(source)?,
             VolumeKind::ConfigMap(source) => {
-                self.written("configmap", false, payload::config_map(source, self.facts))
+                self.write(path, false, &payload::config_map(source, self.facts)?)?;
             }
-            VolumeKind::Secret(source) => self.written("secret", true, payload::secret(source, self.facts)),
+            VolumeKind::Secret(source) => self.write(path, true, &payload::secret(source, self.facts)?)?,
             VolumeKind::DownwardApi(source) => {
-                self.written("downward-api", true, payload::downward(source, self.facts))
+                self.write(path, true, &payload::downward(source, self.facts)?)?;
             }
             VolumeKind::Projected(source) => {
-                self.written("projected", true, payload::projected(source, self.facts))
+                self.write(path, true, &payload::projected(source, self.facts)?)?;
             }
         }
+        Ok(place)
     }
 
-    fn written(
-        &self,
-        plugin: &str,
-        in_memory: bool,
-        files: Result<payload::Files, VolumeError>,
-    ) -> Result<PreparedVolume, VolumeError> {
-        let files = files?;
-        let path = self.directory.volume(plugin, &self.volume.name);
-        let made = layout::create_directory(&path, 0o777)?;
+    /// The volume as it was set up before, if it was. Only what is written can fail then.
+    fn found(&self) -> Option<PreparedVolume> {
+        VolumeKind::of(self.volume).ok().filter(|kind| kind.is_written())?;
+        place(self.directory, self.volume).ok().filter(|place| atomic_writer::is_written(&place.path))
+    }
+
+    fn write(&self, path: &Path, in_memory: bool, files: &payload::Files) -> Result<(), VolumeError> {
+        let made = layout::create_directory(path, 0o777)?;
         let write = || {
-            if in_memory && !mount_table::is_mount_point(&path)? {
-                mount_table::mount_tmpfs(&path, None)?;
-                layout::set_mode(&path, MODE_IN_MEMORY)?;
+            if in_memory && !mount_table::is_mount_point(path)? {
+                mount_table::mount_tmpfs(path, None)?;
+                layout::set_mode(path, MODE_IN_MEMORY)?;
             }
-            nested::create(&path, self.spec, &self.volume.name)?;
-            atomic_writer::write(&path, &files, ownership::FileGroup::of(self.facts.pod), self.now)
+            nested::create(path, self.spec, &self.volume.name)?;
+            atomic_writer::write(path, files, ownership::FileGroup::of(self.facts.pod), self.now)
         };
         match write() {
             Ok(is_new) => {
                 if is_new {
                     tracing::debug!(path = %path.display(), "the files of a volume were written");
                 }
-                Ok(PreparedVolume { path, read_only: true, is_ours: true })
+                Ok(())
             }
             Err(error) => {
                 if made {
                     // The first error says why; a failed clean-up is found again by the next attempt or the teardown.
-                    let _ = removal::remove_volume(&path);
+                    let _ = removal::remove_volume(path);
                 }
                 Err(error)
             }

@@ -82,12 +82,17 @@ pub(super) fn make(
         volume: wanted.name.clone(),
         container: container.name.clone(),
     })?;
+    let propagation = match wanted.mount_propagation.as_deref() {
+        Some("HostToContainer") => Propagation::HostToContainer,
+        Some("Bidirectional") => Propagation::Bidirectional,
+        _ => Propagation::Private,
+    };
     let host_path = match subpath_of(wanted, environment)? {
         None => volume.path.clone(),
         Some(path) => {
             let inside = subpath::open(&wanted.name, volume, &path)?;
             let target = directory.subpath(&wanted.name, &container.name, index);
-            subpath::bind(inside, &target)?;
+            subpath::bind(inside, &target, propagation)?;
             target
         }
     };
@@ -97,11 +102,7 @@ pub(super) fn make(
         container_path: absolute(&wanted.mount_path),
         read_only: volume.read_only || wanted.read_only == Some(true),
         recursive_read_only: RecursiveReadOnly::of(wanted),
-        propagation: match wanted.mount_propagation.as_deref() {
-            Some("HostToContainer") => Propagation::HostToContainer,
-            Some("Bidirectional") => Propagation::Bidirectional,
-            _ => Propagation::Private,
-        },
+        propagation,
         selinux_relabel: volume.is_ours,
     })
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, move_mount, open_tree, unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
+    move_mount, open_tree, unmount,
 };
 
 use super::VolumeError;
@@ -44,6 +45,27 @@ pub(super) fn bind(source: impl AsFd, target: &Path) -> Result<(), VolumeError> 
     open_tree(source, "", flags)
         .and_then(|tree| move_mount(tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH))
         .map_err(VolumeError::io("bind to", target))
+}
+
+/// Neither takes part in what is mounted elsewhere from now on, nor lets others take part.
+pub(super) fn make_private(path: &Path) -> Result<(), VolumeError> {
+    mount_change(path, MountPropagationFlags::PRIVATE).map_err(VolumeError::io("make private", path))
+}
+
+/// Takes part in what is mounted elsewhere from now on, and lets nobody take part.
+pub(super) fn make_slave(path: &Path) -> Result<(), VolumeError> {
+    mount_change(path, MountPropagationFlags::DOWNSTREAM).map_err(VolumeError::io("make a slave", path))
+}
+
+/// Takes away all that is bound to `path`, with all that came along below it: that is only ever a copy of what is mounted
+/// elsewhere, and there it stays. Nothing is deleted by it, so it need not wait for anybody who still looks at it.
+pub(super) fn detach_all(path: &Path) -> Result<(), VolumeError> {
+    while is_mount_point(path)? {
+        mount_change(path, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+            .and_then(|()| unmount(path, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH))
+            .map_err(VolumeError::io("unmount", path))?;
+    }
+    Ok(())
 }
 
 /// Unmounts all that is mounted on `path`, one over the other. What is in use stays: ask again later.

@@ -37,13 +37,16 @@ pub(super) fn downward(source: &DownwardAPIVolumeSource, facts: &PodFacts<'_>) -
     downward_files(source.items.as_deref(), source.default_mode, facts)
 }
 
-/// All sources in their order; of two files at one path the later one stays.
+/// All sources in their order; of two files at one path the later one stays. What is wrong with any of them is told.
 pub(super) fn projected(source: &ProjectedVolumeSource, facts: &PodFacts<'_>) -> Result<Files, VolumeError> {
-    let mut files = Files::new();
+    let (mut files, mut errors) = (Files::new(), Vec::new());
     for projection in source.sources.iter().flatten() {
-        files.extend(projected_files(projection, source.default_mode, facts)?);
+        match projected_files(projection, source.default_mode, facts) {
+            Ok(more) => files.extend(more),
+            Err(error) => errors.push(error),
+        }
     }
-    Ok(files)
+    VolumeError::all_in_one(errors).map_or(Ok(files), Err)
 }
 
 fn projected_files(

@@ -13,7 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::mount_table::{mount_points_below, unmount_all};
+use super::mount_table::{detach_all, mount_points_below, unmount_all};
 use super::{PodDirectory, VolumeError};
 
 /// Deeper folders are moved up before they are emptied, so that neither open files nor the stack run out.
@@ -46,8 +46,10 @@ fn unmounted(directory: &PodDirectory) -> Result<Option<PathBuf>, VolumeError> {
         Err(error) => return Err(VolumeError::io("look at", directory.path())(error)),
     };
     for point in mount_points_below(&root)? {
-        if point.strip_prefix(&root).is_ok_and(is_our_mount) {
-            unmount_all(&point)?;
+        match point.strip_prefix(&root).ok().and_then(OurMount::at) {
+            Some(OurMount::Volume) => unmount_all(&point)?,
+            Some(OurMount::Part) => detach_all(&point)?,
+            None => {}
         }
     }
     if let Some(foreign) = mount_points_below(&root)?.pop() {
@@ -62,17 +64,28 @@ pub(super) fn remove_volume(path: &Path) -> Result<(), VolumeError> {
     remove_tree(path)
 }
 
-/// `volumes/<plugin>/<name>` or `volume-subpaths/<volume>/<container>/<index>`.
-fn is_our_mount(inside: &Path) -> bool {
-    let parts: Vec<&OsStr> = inside.components().map(Component::as_os_str).collect();
-    match parts[..] {
-        [top, _, _] => top == "volumes",
-        [top, _, _, _] => top == "volume-subpaths",
-        _ => false,
+/// What we mount in the folder of a pod.
+#[derive(Debug, PartialEq, Eq)]
+enum OurMount {
+    /// `volumes/<plugin>/<name>`
+    Volume,
+    /// `volume-subpaths/<volume>/<container>/<index>`
+    Part,
+}
+
+impl OurMount {
+    fn at(inside: &Path) -> Option<Self> {
+        let parts: Vec<&OsStr> = inside.components().map(Component::as_os_str).collect();
+        match parts[..] {
+            [top, _, _] if top == "volumes" => Some(Self::Volume),
+            [top, _, _, _] if top == "volume-subpaths" => Some(Self::Part),
+            _ => None,
+        }
     }
 }
 
-fn remove_tree(path: &Path) -> Result<(), VolumeError> {
+/// Deletes a folder with everything in it; nothing if something is mounted in there.
+pub(crate) fn remove_tree(path: &Path) -> Result<(), VolumeError> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(VolumeError::Path { path: path.display().to_string(), why: "it has no folder above it" });
     };

@@ -6,10 +6,10 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat, openat2, stat};
 use rustix::io::Errno;
 
-use super::{PreparedVolume, VolumeError, layout, mount_table};
+use super::{PreparedVolume, Propagation, VolumeError, layout, mount_table};
 
 /// Opens `path` inside the volume. Missing folders are made, with the mode of the volume, unless the agent writes the
 /// volume: there, what is missing is a mistake.
@@ -62,14 +62,36 @@ fn longest_existing(root: &OwnedFd, parts: &[Component<'_>]) -> Result<(usize, O
     root.try_clone().map(|root| (0, root)).map_err(|_| Errno::MFILE)
 }
 
-/// Binds what is open to `target`, in the place of what an earlier container had there.
-pub(super) fn bind(inside: OwnedFd, target: &Path) -> Result<(), VolumeError> {
-    mount_table::unmount_all(target)?;
+/// Binds what is open to `target`, in the place of what an earlier container had there, unless it had the same.
+pub(super) fn bind(inside: OwnedFd, target: &Path, propagation: Propagation) -> Result<(), VolumeError> {
     let stat = fstat(&inside).map_err(VolumeError::io("look at", target))?;
+    if !is_bound(&stat, target)? {
+        mount_table::detach_all(target)?;
+        make_place(FileType::from_raw_mode(stat.st_mode), target)?;
+        mount_table::bind(inside, target)?;
+    }
+    match propagation {
+        Propagation::Private => mount_table::make_private(target),
+        Propagation::HostToContainer => mount_table::make_slave(target),
+        Propagation::Bidirectional => Ok(()),
+    }
+}
+
+/// Whether just this is bound to `target`.
+fn is_bound(wanted: &Stat, target: &Path) -> Result<bool, VolumeError> {
+    if !mount_table::is_mount_point(target)? {
+        return Ok(false);
+    }
+    let bound = stat(target).map_err(VolumeError::io("look at", target))?;
+    Ok((bound.st_dev, bound.st_ino) == (wanted.st_dev, wanted.st_ino))
+}
+
+/// Makes what something of this kind can be bound to.
+fn make_place(kind: FileType, target: &Path) -> Result<(), VolumeError> {
     if let Some(parent) = target.parent() {
         layout::create_directory(parent, 0o750)?;
     }
-    let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
+    let is_folder = kind.is_dir();
     if target.is_dir() != is_folder && target.exists() {
         let remove = if is_folder { fs::remove_file(target) } else { fs::remove_dir(target) };
         remove.map_err(VolumeError::io("remove", target))?;
@@ -79,7 +101,7 @@ pub(super) fn bind(inside: OwnedFd, target: &Path) -> Result<(), VolumeError> {
     } else if !target.exists() {
         fs::write(target, []).map_err(VolumeError::io("create", target))?;
     }
-    mount_table::bind(inside, target)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use tempfile::TempDir;
 
 use super::*;
@@ -31,9 +31,12 @@ impl Node {
         Self { folder, volumes: Volumes::new(DataDirectory::new(root)), facts }
     }
 
-    fn prepare(&self, pod: &Pod, objects: &Objects, second: i64) -> Result<Prepared, VolumeError> {
+    fn prepare(&self, pod: &Pod, objects: &Objects, second: i64) -> Result<Prepared, Vec<VolumeError>> {
         let facts = PodFacts { pod, objects, node: &self.facts, pod_ips: &[] };
-        self.volumes.prepare(&facts, Timestamp::from_second(second).expect("a time"))
+        let done =
+            self.volumes.prepare(&facts, Timestamp::from_second(second).expect("a time"), false, |_| {});
+        let errors: Vec<VolumeError> = done.stale.into_iter().chain(done.missing).collect();
+        if errors.is_empty() { Ok(done.prepared) } else { Err(errors) }
     }
 
     fn mounts(&self, pod: &Pod, prepared: &Prepared) -> Result<Vec<Mount>, VolumeError> {
@@ -196,12 +199,23 @@ fn changed_objects_are_shown_by_preparing_again() {
     assert!(!path.join("b").exists());
 
     // The object is gone: that is an error, and the files stay.
-    let error = node.prepare(&pod, &Objects::default(), 3).expect_err("gone");
+    let errors = node.prepare(&pod, &Objects::default(), 3).expect_err("gone");
+    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(
-        error.to_string(),
-        "MountVolume.SetUp failed for volume \"map\" : configmap \"map\" not found"
+        told,
+        [
+            r#"MountVolume.SetUp failed for volume "map" : configmap "map" not found"#,
+            r#"MountVolume.SetUp failed for volume "secret" : secret "secret" not found"#,
+        ]
     );
     assert_eq!(fs::read_to_string(path.join("a")).expect("a file"), "9");
+
+    // And it holds up nobody: the volumes after it are refreshed.
+    let without_map =
+        manifest("apiVersion: v1\nkind: Secret\nmetadata: {name: secret}\nstringData: {key: louder}\n");
+    node.prepare(&pod, &without_map.objects, 4).expect_err("still gone");
+    let secret = prepared.path("secret").expect("a volume").join("key");
+    assert_eq!(fs::read_to_string(secret).expect("a file"), "louder");
 }
 
 #[test]
@@ -286,6 +300,65 @@ fn teardown_never_crosses_a_mount() {
 }
 
 #[test]
+fn what_is_mounted_below_a_part_of_a_volume_later_keeps_neither_a_container_nor_the_end_waiting() {
+    for (propagation, comes_along) in [("None", false), ("HostToContainer", true)] {
+        let node = Node::new();
+        let host = node.folder.path().join("host");
+        fs::create_dir(&host).expect("made");
+        // As the root of most hosts is.
+        mount_table::mount_tmpfs(&host, None).expect("mounted");
+        mount_change(&host, MountPropagationFlags::SHARED).expect("shared");
+        fs::create_dir_all(host.join("part/later")).expect("made");
+        let (pod, objects) = pod_with(
+            &format!("[{{name: host, mountPath: /a, subPath: part, mountPropagation: {propagation}}}]"),
+            &format!("[{{name: host, hostPath: {{path: '{}'}}}}]", host.display()),
+        );
+        let prepared = node.prepare(&pod, &objects, 1).expect("prepared");
+        let bound = node.mounts(&pod, &prepared).expect("mounts").remove(0).host_path;
+        let (later, deeper) = (host.join("part/later"), host.join("part/later/deeper"));
+        mount_table::mount_tmpfs(&later, None).expect("mounted");
+        fs::write(later.join("file"), "x").expect("written");
+        fs::create_dir(&deeper).expect("made");
+        mount_table::mount_tmpfs(&deeper, None).expect("mounted");
+        fs::write(deeper.join("file"), "x").expect("written");
+        assert_eq!(bound.join("later/file").exists(), comes_along, "{propagation}");
+
+        let again = node.mounts(&pod, &prepared).expect("mounts for the next container");
+        assert_eq!(again[0].host_path, bound);
+        node.volumes.teardown(uid(&pod)).expect("taken down");
+        assert!(!node.pod_folder(&pod).exists());
+        for place in [deeper, later] {
+            assert!(place.join("file").exists(), "{propagation}: nobody unmounts what is the host's");
+            unmount(place, UnmountFlags::empty()).expect("unmounted");
+        }
+    }
+}
+
+#[test]
+fn a_refresh_never_crosses_a_mount() {
+    let node = Node::new();
+    let precious = node.folder.path().join("precious");
+    fs::create_dir(&precious).expect("made");
+    fs::write(precious.join("data"), "keep me").expect("written");
+    let (pod, objects) = pod_with("[{name: map, mountPath: /a}]", "[{name: map, configMap: {name: map}}]");
+    let prepared = node.prepare(&pod, &objects, 1).expect("prepared");
+    let path = prepared.path("map").expect("a volume");
+    let inside = path.join(version(&prepared, "map")).join("inside");
+    fs::create_dir(&inside).expect("made");
+    mount_bind(&precious, &inside).expect("bound");
+
+    let changed = manifest("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata: {a: '9'}\n");
+    let errors = node.prepare(&pod, &changed.objects, 2).expect_err("something is mounted");
+    assert!(errors[0].to_string().contains("still has a mount in it"), "{errors:?}");
+    assert_eq!(fs::read_to_string(path.join("a")).expect("a file"), "9", "what is new is shown all the same");
+    assert_eq!(fs::read_to_string(precious.join("data")).expect("still there"), "keep me");
+
+    unmount(&inside, UnmountFlags::empty()).expect("unmounted");
+    node.prepare(&pod, &changed.objects, 3).expect("cleaned up");
+    assert!(!inside.exists());
+}
+
+#[test]
 fn memory_in_use_is_not_taken_away() {
     let node = Node::new();
     let (pod, objects) =
@@ -341,4 +414,61 @@ fn files_belong_to_the_group_of_the_pod() {
     let links = ["..data", "key"].map(|name| fs::symlink_metadata(at("secret", name)).expect("a link").gid());
     assert_eq!(links, [4711, 4711]);
     node.volumes.teardown(uid(&pod)).expect("taken down");
+}
+
+#[test]
+fn what_was_set_up_once_can_be_mounted_whatever_became_of_what_it_was_made_from() {
+    let node = Node::new();
+    let host = node.folder.path().join("host");
+    let volumes = format!(
+        "[{{name: m, configMap: {{name: map}}}}, {{name: s, secret: {{secretName: secret}}}}, {{name: e, emptyDir: {{}}}}, {{name: h, hostPath: {{path: {}, type: Directory}}}}]",
+        host.display()
+    );
+    let mounts = "[{name: m, mountPath: /m}, {name: s, mountPath: /s}, {name: e, mountPath: /e}, {name: h, mountPath: /h}]";
+    let (pod, objects) = pod_with(mounts, &volumes);
+    let prepare = |objects: &Objects, ran_before: bool| {
+        let facts = PodFacts { pod: &pod, objects, node: &node.facts, pod_ips: &[] };
+        let done = node.volumes.prepare(&facts, Timestamp::UNIX_EPOCH, ran_before, |_| {});
+        let names = |errors: &[VolumeError]| -> String {
+            let name = |error: &VolumeError| match error {
+                VolumeError::SetUp { volume, .. } => volume.clone(),
+                other => other.to_string(),
+            };
+            errors.iter().map(name).collect()
+        };
+        let ready: String = done.prepared.volumes.keys().cloned().collect();
+        (ready, names(&done.stale), names(&done.missing))
+    };
+    let told =
+        |ready: &str, stale: &str, missing: &str| (ready.to_owned(), stale.to_owned(), missing.to_owned());
+    // First nothing is there, then everything, then only what was set up.
+    assert_eq!(prepare(&Objects::default(), false), told("e", "", "msh"));
+    assert_eq!(
+        prepare(&Objects::default(), true),
+        told("eh", "", "ms"),
+        "what the host has is not looked at again"
+    );
+    fs::create_dir(&host).unwrap();
+    assert_eq!(prepare(&objects, false), told("ehms", "", ""));
+    fs::remove_dir(&host).unwrap();
+    assert_eq!(prepare(&Objects::default(), true), told("ehms", "ms", ""));
+    assert_eq!(prepare(&Objects::default(), false), told("ems", "ms", "h"));
+    let as_they_are = node.volumes.as_they_are(&pod).unwrap();
+    fs::create_dir(&host).unwrap();
+    assert_eq!(node.prepare(&pod, &objects, 9).unwrap(), as_they_are);
+}
+
+#[test]
+fn another_volume_or_another_source_of_one_is_not_the_same() {
+    let volumes = "[{name: a, emptyDir: {}}, {name: h, hostPath: {path: /x}}]";
+    let of = |mounts: &str, volumes: &str| pod_with(mounts, volumes).0;
+    let pod = of("[{name: a, mountPath: /a}]", volumes);
+    assert!(are_the_same(&pod, &of("[{name: a, mountPath: /elsewhere}]", volumes)));
+    for (mounts, volumes) in [
+        ("[{name: a, mountPath: /a}, {name: h, mountPath: /h}]", volumes),
+        ("[{name: a, mountPath: /a}]", "[{name: a, hostPath: {path: /x}}]"),
+        ("[]", volumes),
+    ] {
+        assert!(!are_the_same(&pod, &of(mounts, volumes)), "{mounts} {volumes}");
+    }
 }

@@ -22,8 +22,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts one on the manifests below this folder.
-    pub(crate) fn start(endpoint: &Endpoint, folder: &Path) -> Self {
+    /// Starts one on the manifests below this folder. It hears of those in `more` only after a while.
+    pub(crate) fn start(endpoint: &Endpoint, folder: &Path, silence: Duration) -> Self {
         let client = || {
             let mut options = Options::default();
             // Who waits for a call that hangs should not wait long here.
@@ -32,7 +32,7 @@ impl Running {
             RuntimeClient::new(endpoint.clone(), options, rubelet_cri::Metrics::default())
         };
         let mut pleg = Pleg::new(CriObserver::new(client()), pleg_config(), Metrics::default());
-        let source = FileSource::new(folder.join("manifests"), "node");
+        let [source, late] = ["manifests", "more"].map(|name| FileSource::new(folder.join(name), "node"));
         let inbox = Inbox::default();
         let (feed, updates) = Feed::new(inbox.clone());
         let (agent, handle) = Agent::new(AgentParts {
@@ -42,12 +42,17 @@ impl Running {
             settings: settings(folder),
             updates,
             metrics: rubelet_agent::metrics::Metrics::default(),
-            sources: vec![source.id()],
+            sources: vec![source.id(), late.id()],
             groups: None,
         });
         let mut tasks = JoinSet::new();
         let sets = inbox.sender(source.id());
         tasks.spawn(source.run(sets));
+        let sets = inbox.sender(late.id());
+        tasks.spawn(async move {
+            tokio::time::sleep(silence).await;
+            late.run(sets).await;
+        });
         tasks.spawn(feed.run(jiff::Timestamp::default));
         tasks.spawn(agent.run(std::future::pending()));
         pleg.start();

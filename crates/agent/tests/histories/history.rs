@@ -21,6 +21,8 @@ use crate::truth::{Live, broken_rule, live};
 const PATIENCE: Duration = Duration::from_secs(120);
 const STEPS: usize = 24;
 const PODS: usize = 3;
+/// The pod that is in a folder of its own, which is heard later than the other when an agent starts. It has a port of the host.
+const LATE: usize = 2;
 
 /// Calls whose failure an agent must survive.
 const OPS: [Op; 12] = [
@@ -77,6 +79,7 @@ pub(crate) async fn play(seed: u64) {
     }
     history.end_faults().await;
     history.until_all_is_well().await;
+    history.restart_with_a_rival().await;
     history.until_nothing_is_left().await;
     assert_eq!(*broken.lock(), None, "seed {seed}");
     watcher.abort();
@@ -86,7 +89,9 @@ impl History {
     async fn begin(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let folder = tempfile::tempdir().expect("a folder");
-        fs::create_dir(folder.path().join("manifests")).expect("a folder");
+        for name in ["manifests", "more"] {
+            fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
         let profiles = [Profile::Ctd16, Profile::Ctd17, Profile::Ctd2, Profile::CrioOn, Profile::CrioOff];
         let profile = profiles[random.usize(..profiles.len())];
         let server = SyntheticRuntime::new(profile).seed(seed).serve(folder.path().join("s")).await;
@@ -97,7 +102,7 @@ impl History {
             world.behave("stubborn", Behavior::default().on_stop(OnStop::Ignore));
         });
         let endpoint: Endpoint = server.endpoint().parse().expect("an endpoint");
-        let agent = Some(Running::start(&endpoint, folder.path()));
+        let agent = Some(Running::start(&endpoint, folder.path(), Duration::ZERO));
         let mut history = Self {
             seed,
             random,
@@ -165,11 +170,17 @@ impl History {
                 self.agent = None;
                 self.change_one();
                 tokio::time::sleep(Duration::from_millis(self.random.u64(..100))).await;
-                self.agent = Some(Running::start(&self.endpoint, self.folder.path()));
+                self.start_agent();
             }
             _ => self.change_one(),
         }
         tokio::time::sleep(Duration::from_millis(self.random.u64(..200))).await;
+    }
+
+    /// One of its sources is heard late.
+    fn start_agent(&mut self) {
+        let silence = Duration::from_millis(self.random.u64(..600));
+        self.agent = Some(Running::start(&self.endpoint, self.folder.path(), silence));
     }
 
     /// The process of one container ends by itself.
@@ -203,7 +214,31 @@ impl History {
     }
 
     fn file(&self, pod: usize) -> std::path::PathBuf {
-        self.folder.path().join("manifests").join(format!("{pod}.yaml"))
+        let folder = if pod == LATE { "more" } else { "manifests" };
+        self.folder.path().join(folder).join(format!("{pod}.yaml"))
+    }
+
+    /// A pod whose source is heard late keeps its port, though another source with one that wants it is heard first.
+    async fn restart_with_a_rival(&mut self) {
+        if !self.wanted.contains_key(&LATE) {
+            self.write(LATE);
+            self.until_all_is_well().await;
+        }
+        self.agent = None;
+        let rival = self.folder.path().join("manifests/rival.yaml");
+        fs::write(&rival, manifest(LATE, 0).replace("name: pod-", "name: rival-")).expect("writable");
+        self.start_agent();
+        let refused = || {
+            let views = self.agent.as_ref().expect("it runs").handle.board().all();
+            let is_rival =
+                |name: &Option<String>| name.as_deref().is_some_and(|name| name.starts_with("rival"));
+            views.iter().any(|view| {
+                is_rival(&view.pod.metadata.name) && view.status.reason.as_deref() == Some("NodePorts")
+            })
+        };
+        self.until("the refusal of the rival", refused).await;
+        self.until_all_is_well().await;
+        fs::remove_file(rival).expect("it was there");
     }
 
     async fn end_faults(&mut self) {
@@ -273,6 +308,8 @@ fn lasting(pod: usize) -> &'static [&'static str] {
     }
 }
 
+const PORT: &str = "    ports: [{ containerPort: 80 }]\n";
+
 fn manifest(pod: usize, version: u32) -> String {
     let container = |name: &str, more: &str| {
         format!(
@@ -289,6 +326,7 @@ fn manifest(pod: usize, version: u32) -> String {
     };
     let regular: String = match pod {
         1 => container("web", ""),
+        LATE => lasting(pod).iter().map(|name| container(name, PORT)).collect(),
         _ => lasting(pod).iter().map(|name| container(name, "")).collect(),
     };
     format!(

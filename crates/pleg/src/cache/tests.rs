@@ -45,6 +45,23 @@ fn a_fresh_cache_answers_nobody() {
     assert!(!is_newer(&cache, Stamp::ZERO));
 }
 
+/// One entry of the runtime's list stays unreadable for ever, so that no list proves what is absent.
+#[test]
+fn what_is_absent_is_remembered_of_so_many_pods_and_no_more() {
+    let cache = CacheWriter::new(Arc::default());
+    let name = |number: u64| PodUid::from(format!("pod-{number}").as_str());
+    let most = MOST_ABSENT as u64;
+    for number in 0..most + 100 {
+        cache.settle(&name(number), at(number + 1));
+        if number % 1_000 == 0 {
+            cache.advance(at(number + 1), false);
+        }
+    }
+    assert_eq!(cache.state.lock().absent.len(), MOST_ABSENT);
+    let is_known = |number: u64| cache.reader().newer_than_now(&name(number), Stamp::ZERO).is_some();
+    assert!(!is_known(99) && is_known(100) && is_known(most + 99), "the last ones");
+}
+
 #[test]
 fn the_whole_is_told_only_if_nothing_is_missing() {
     let cache = CacheWriter::new(Arc::default());

@@ -15,6 +15,8 @@ pub(super) enum Task {
     LookSince(Stamp),
     /// Inspect it, as it was listed.
     Inspect,
+    /// Believe what is withheld of it, if nobody has said better.
+    Believe,
 }
 
 /// Tasks by when they are due. A pod waits for one look at a time, the earliest: whoever wants another one later says so
@@ -47,6 +49,10 @@ impl Agenda {
         self.tasks.insert((at, pod, Task::Inspect));
     }
 
+    pub(super) fn believe(&mut self, pod: PodUid, at: Stamp) {
+        self.tasks.insert((at, pod, Task::Believe));
+    }
+
     pub(super) fn next(&self) -> Option<Stamp> {
         self.tasks.first().map(|(at, ..)| *at)
     }
@@ -71,6 +77,7 @@ impl From<BTreeSet<(Stamp, PodUid, Task)>> for Agenda {
                 Task::Look => agenda.look(pod, at),
                 Task::LookSince(wanted) => agenda.look_since(pod, wanted, at),
                 Task::Inspect => agenda.inspect(pod, at),
+                Task::Believe => agenda.believe(pod, at),
             }
         }
         agenda

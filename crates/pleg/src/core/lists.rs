@@ -2,20 +2,27 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rubelet_model::{ContainerState, PodUid, SandboxState};
+use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState};
 
 use super::period::PeriodReason;
 use super::rounds::Round;
 use super::stream::Scope;
 use super::wishes::Wish;
-use super::{Core, Effect, FullList, Measure, SHORTEST_PERIOD, Tally};
+use super::{Ask, Core, Effect, FullList, Measure, News, SHORTEST_PERIOD, Tally};
 use crate::clock::{Now, Stamp};
 use crate::event::Trigger;
 use crate::go_duration::GoDuration;
 use crate::observe::{Listing, ObserveError};
 use crate::records::{Latest, Record, Snapshot};
+
+/// What a full list says of how things went before it.
+struct Findings {
+    /// Nothing had to be asked for again.
+    were_calm: bool,
+    /// Every change had been announced.
+    were_announced: bool,
+}
 
 impl Core {
     /// Starts the full list when it is due, else the looks that were asked for.
@@ -45,7 +52,7 @@ impl Core {
         for pod in startable {
             let Some(wish) = self.nudges.remove(&pod) else { continue };
             self.looks.insert(pod.clone(), Wish { at: now.stamp, ..wish });
-            out.push(Effect::Look { pod, asked: now.stamp });
+            out.push(Effect::Ask(Ask::Look { pod, asked: now.stamp }));
         }
     }
 
@@ -71,7 +78,7 @@ impl Core {
         let Some(reason) = self.period.reason() else { return };
         let period = self.period.now();
         tracing::info!(target: "pleg::period", "from now on all pods are listed every {}: {reason}", GoDuration(period));
-        out.push(Effect::Measure(Measure::Period { period, reason }));
+        out.push(Effect::Publish(News::Measure(Measure::Period { period, reason })));
     }
 
     /// When a full list starts if nothing else tells of changes.
@@ -86,14 +93,16 @@ impl Core {
 
     pub(super) fn start_full_list(&mut self, now: Now, out: &mut Vec<Effect>) {
         if let Some(last) = self.list_facts.last_success {
-            out.push(Effect::Measure(Measure::RelistInterval(last.until(now.stamp))));
+            out.push(Effect::Publish(News::Measure(Measure::RelistInterval(last.until(now.stamp)))));
         }
         // Whoever is being looked at is in the full list too.
         let looks = std::mem::take(&mut self.looks);
-        out.extend(looks.into_iter().map(|(pod, look)| Effect::AbandonLook { pod, asked: look.at }));
+        out.extend(
+            looks.into_iter().map(|(pod, look)| Effect::Ask(Ask::AbandonLook { pod, asked: look.at })),
+        );
         self.nudges.clear();
         self.full_list = FullList::InFlight { asked: now.stamp };
-        out.push(Effect::List { asked: now.stamp });
+        out.push(Effect::Ask(Ask::List { asked: now.stamp }));
     }
 
     pub(super) fn listed(
@@ -109,60 +118,76 @@ impl Core {
         }
         let waited = self.list_ended.until(asked);
         self.list_ended = now.stamp;
-        self.choose_period(answer.is_ok(), waited, out);
-        let soonest = self.soonest_list(now);
-        let wanted = self.list_wanted.take().map(|wanted| wanted.max(soonest));
-        let due = now.stamp.plus(self.period.now());
-        self.full_list = FullList::DueAt(wanted.map_or(due, |wanted| wanted.min(due)));
+        let was_confirmed = !self.unconfirmed;
+        // One that was asked for sooner than usual proves nothing about waiting longer.
+        let may_be_rarer = self.stream_is_complete(now.stamp) && waited >= self.period.now();
+        self.full_list = FullList::DueAt(now.stamp.plus(self.period.longest()));
+        if let Some(wanted) = self.list_wanted.take() {
+            self.list_no_later_than(wanted.max(self.soonest_list(now)));
+        }
         self.rounds.push_back(Round { started: asked, succeeded: answer.is_ok(), open: BTreeSet::new() });
-        match answer {
+        let findings = match answer {
             Ok(listing) => {
                 self.list_facts.succeeded(asked, listing.unreadable);
-                self.apply_full_list(listing, asked, now, out);
+                Some(self.apply_full_list(listing, asked, now, out))
             }
-            Err(error) => self.list_facts.failed(now.stamp, error),
-        }
-        self.finish_rounds(now, out);
-    }
-
-    /// How long to wait after this list. One that was asked for sooner than usual proves nothing about waiting longer.
-    fn choose_period(&mut self, is_good: bool, waited: Duration, out: &mut Vec<Effect>) {
-        let is_calm = is_good
-            && !self.unconfirmed
-            && self.records.values().all(|record| record.trouble.is_none() && !record.parts_missing);
-        let has_changed = if !is_calm {
-            self.period.reset(PeriodReason::CallFailed)
-        } else if self.stream_is_complete() && waited >= self.period.now() {
-            self.period.grow()
-        } else {
-            false
+            Err(error) => {
+                self.list_facts.failed(now.stamp, error);
+                None
+            }
+        };
+        let has_changed = match findings {
+            Some(findings) if was_confirmed && findings.were_calm => {
+                may_be_rarer && findings.were_announced && self.period.grow()
+            }
+            Some(_) | None => self.period.reset(PeriodReason::CallFailed),
         };
         if has_changed {
             self.tell_period(out);
         }
+        self.list_no_later_than(now.stamp.plus(self.period.now()));
+        self.finish_rounds(now, out);
     }
 
-    pub(super) fn apply_full_list(
+    /// Whether nobody knows whose these containers are: they have no labels, so only their sandbox says it, which a runtime that
+    /// has just started may not remember yet.
+    fn is_nobodys(&self, pod: &RuntimePod) -> bool {
+        !pod.selectable && pod.sandboxes.is_empty() && !self.records.contains(&pod.pod.uid)
+    }
+
+    fn apply_full_list(
         &mut self,
         listing: Listing,
         asked: Stamp,
         now: Now,
         out: &mut Vec<Effect>,
-    ) {
+    ) -> Findings {
         let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
-        let absence_is_proof = !reconnected && listing.unreadable == 0;
+        let may_have_just_started = self.epoch.is_none_or(|before| before != listing.epoch);
+        let skips_something = may_have_just_started && listing.pods.iter().any(|pod| self.is_nobodys(pod));
+        let absence_is_proof = !reconnected && listing.unreadable == 0 && !skips_something;
         self.epoch = Some(listing.epoch);
         self.unconfirmed = reconnected;
-        if reconnected {
+        if reconnected || skips_something {
             // However rare lists are, the one that confirms this one is waited for by all.
             self.list_no_later_than(self.frequent_list(now));
         }
         self.list_number += 1;
+        self.records.make_room(listing.pods.len());
         let mut tally = Tally::default();
         let mut changed = Vec::new();
+        let mut were_calm = true;
+        let mut named = 0;
         for pod in listing.pods {
+            if skips_something && self.is_nobodys(&pod) {
+                continue;
+            }
             let record = self.records.get_or_add(&pod.pod, self.list_number == 1);
-            record.named_by = self.list_number;
+            if record.named_by != self.list_number {
+                record.named_by = self.list_number;
+                named += 1;
+                were_calm &= record.is_calm();
+            }
             tally += record.tally(&pod);
             if !reconnected {
                 record.listed_at = asked;
@@ -179,7 +204,10 @@ impl Core {
             changed.push(uid);
         }
         let mut missing = Vec::new();
-        for record in self.records.values_mut().filter(|record| record.named_by != self.list_number) {
+        let unnamed = self.records.len() - named;
+        let is_unnamed = |record: &&mut Record| record.named_by != self.list_number;
+        for record in self.records.values_mut().filter(is_unnamed).take(unnamed) {
+            were_calm &= record.is_calm();
             if !reconnected {
                 record.listed_at = asked;
             }
@@ -196,13 +224,14 @@ impl Core {
         }
         changed.append(&mut missing);
         if !reconnected {
-            out.push(Effect::Measure(Measure::Running(tally)));
+            out.push(Effect::Publish(News::Measure(Measure::Running(tally))));
         }
 
         // Running pods first: after a start there may be thousands of dead ones to inspect. Else by UID: the order of
         // a hash map, or that in which a runtime lists, is not for others to see.
         let runs = |uid: &PodUid| self.records.get(uid).is_some_and(runs_something);
         changed.sort_by(|a, b| runs(b).cmp(&runs(a)).then_with(|| a.cmp(b)));
+        let were_announced = changed.iter().all(|uid| self.is_announced(uid));
         for uid in changed {
             self.adopt_early_reinspect(&uid);
             self.reconcile(&uid, now, out);
@@ -212,13 +241,14 @@ impl Core {
             // Who asked has waited for a list. Should the pod come yet, it is inspected because it is new.
             self.early_reinspects.retain(|_, wished| *wished > asked);
             self.weigh_announcements(Scope::All, asked, absence_is_proof, now, out);
-            self.stream_baseline(asked, now);
         }
+        self.stream_baseline(asked, !reconnected, now);
         // What a runtime lists right after it came back may not be all that it will remember, so it proves nothing
         // of what it does not show. This is also why such a list leaves `listed_at` alone.
         if !reconnected {
-            out.push(Effect::Advance { asked, proves_absence: absence_is_proof });
+            out.push(Effect::Publish(News::Advance { asked, proves_absence: absence_is_proof }));
         }
+        Findings { were_calm, were_announced }
     }
 
     pub(super) fn looked(
@@ -239,6 +269,7 @@ impl Core {
                 return;
             }
         };
+        self.last_look = self.last_look.max(Some(asked));
         let found = listing.pods.into_iter().find(|pod| pod.pod.uid == *uid);
         let known = self.records.contains(uid);
         let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
@@ -260,7 +291,7 @@ impl Core {
         record.parts_missing = false;
         // Nothing else tells the cache of a look that found nothing new.
         record.held = true;
-        out.push(Effect::Hold { pod: uid.clone() });
+        out.push(Effect::Publish(News::Hold { pod: uid.clone() }));
         self.adopt_early_reinspect(uid);
         self.reconcile(uid, now, out);
         self.weigh_announcements(Scope::Pod(uid), asked, true, now, out);

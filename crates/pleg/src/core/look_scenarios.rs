@@ -2,7 +2,9 @@
 
 use EventKind::{ContainerDied as Died, ContainerRemoved as Removed, ContainerStarted as Started};
 
-use super::harness::{Harness, Running, futures_ready, pod, told};
+use rubelet_model::ContainerState;
+
+use super::harness::{Exited, Harness, Ready, Running, futures_ready, pod, sandbox, told};
 use super::*;
 use crate::event::EventKind;
 use crate::observe::Listing;
@@ -46,6 +48,7 @@ fn a_look_for_a_pod_that_nobody_knows_leads_to_a_full_list() {
 fn a_pod_that_no_filter_finds_is_looked_at_by_a_full_list() {
     let mut by_hand = pod("A", &[("c", Running)]);
     by_hand.selectable = false;
+    by_hand.sandboxes = vec![sandbox("s", Ready)];
     let mut pleg = Harness::new();
     pleg.relist(vec![by_hand]);
     let at = pleg.now().stamp;
@@ -54,6 +57,25 @@ fn a_pod_that_no_filter_finds_is_looked_at_by_a_full_list() {
     pleg.pass(SHORTEST_PERIOD);
     pleg.tick();
     assert!(pleg.is_listing() && pleg.looking_at().is_empty());
+}
+
+/// Nor is it after a list that did not remember all of it.
+#[test]
+fn a_pod_that_no_filter_finds_stays_one_after_a_reconnect() {
+    let with = |containers: &[(&str, ContainerState)], selectable| {
+        let mut view = pod("A", containers);
+        view.sandboxes = vec![sandbox("s", Ready)];
+        view.selectable = selectable;
+        vec![view]
+    };
+    let mut pleg = Harness::new();
+    pleg.relist(with(&[("by-hand", Running), ("c", Running)], false));
+    pleg.epoch = 2;
+    pleg.relist(with(&[("c", Exited)], true));
+    pleg.relist(with(&[("by-hand", Running), ("c", Exited)], false));
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    assert!(pleg.looking_at().is_empty());
 }
 
 #[test]
@@ -128,16 +150,16 @@ fn a_full_list_gives_up_the_looks_that_it_supersedes() {
     let now = |nanos| Now { stamp: Stamp::from_nanos(nanos), wall: rubelet_model::UnixNanos(1) };
     let listed = |asked| Input::Listed { asked, answer: Ok(Listing { epoch: 1, ..Listing::default() }) };
     let effects = core.step(Input::Tick, now(2));
-    let Some(Effect::List { asked }) = effects.into_iter().next() else { panic!("a list is due") };
+    let Some(Effect::Ask(Ask::List { asked })) = effects.into_iter().next() else { panic!("a list is due") };
     let _effects = core.step(listed(asked), now(3));
     let effects = core.step(Input::Nudge { pod: "A".into(), at: Stamp::from_nanos(4) }, now(5));
     let look = effects.iter().find_map(|effect| match effect {
-        Effect::Look { asked, .. } => Some(*asked),
+        Effect::Ask(Ask::Look { asked, .. }) => Some(*asked),
         _ => None,
     });
     let effects = core.step(Input::Tick, now(2_000_000_000));
     let given_up = effects.iter().find_map(|effect| match effect {
-        Effect::AbandonLook { pod, asked } => Some((pod.as_str(), *asked)),
+        Effect::Ask(Ask::AbandonLook { pod, asked }) => Some((pod.as_str(), *asked)),
         _ => None,
     });
     assert_eq!(given_up, look.map(|asked| ("A", asked)));

@@ -2,7 +2,8 @@
 //!
 //! Every second, as the kubelet does, for as long as nothing else tells of changes. While the runtime announces them,
 //! and every list finds only what was announced, lists become rarer. One change that nobody announced, a stream that
-//! ends, or a pod that could not be inspected, and they are as frequent as before.
+//! ends, or a pod that could not be inspected, and they are as frequent as before; after a change that nobody announced, for
+//! a while: whoever missed one may miss the next.
 
 use std::fmt;
 use std::time::Duration;
@@ -65,6 +66,10 @@ impl Period {
 
     pub(super) fn shortest(&self) -> Duration {
         self.shortest
+    }
+
+    pub(super) fn longest(&self) -> Duration {
+        self.longest
     }
 
     pub(super) fn reason(&self) -> Option<PeriodReason> {

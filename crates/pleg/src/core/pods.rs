@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use rubelet_model::{PodStatus, PodUid};
+use rubelet_model::{PodStatus, PodUid, RuntimePod};
 
-use super::doubt::Left;
 use super::telling::Telling;
-use super::{Core, Effect};
+use super::{Ask, Core, Effect, News};
 use crate::clock::{Now, Stamp};
 use crate::event::Trigger;
 use crate::observe::ObserveError;
-use crate::records::{Inspection, Latest, Recheck, Snapshot, Trouble};
+use crate::records::{Found, Inspection, Latest, Snapshot, Trouble};
 
 impl Core {
     /// Compares the newest view of a pod with the committed one, and wants it inspected if they differ.
@@ -19,6 +18,8 @@ impl Core {
         if let Latest::Gone(trigger) = *record.latest() {
             if self.waits_for_last_words(uid, None, now) {
                 self.hold(uid, out);
+            } else if self.commit_withheld_before(uid, None, now, out) {
+                self.reconcile(uid, now, out);
             } else {
                 self.remove(uid, trigger, now, out);
             }
@@ -43,10 +44,10 @@ impl Core {
         }
         let hold = !settled || record.parts_missing;
         if hold && !record.held {
-            out.push(Effect::Hold { pod: uid.clone() });
+            out.push(Effect::Publish(News::Hold { pod: uid.clone() }));
         }
         if !hold && record.held {
-            out.push(Effect::Settle { pod: uid.clone(), asked: record.listed_at });
+            out.push(Effect::Publish(News::Settle { pod: uid.clone(), asked: record.listed_at }));
         }
         record.held = hold;
         if settled {
@@ -63,7 +64,7 @@ impl Core {
             && !record.held
         {
             record.held = true;
-            out.push(Effect::Hold { pod: uid.clone() });
+            out.push(Effect::Publish(News::Hold { pod: uid.clone() }));
         }
     }
 
@@ -72,22 +73,20 @@ impl Core {
         out.extend(record.end_look(now.stamp));
         match record.inspection {
             Inspection::InFlight { ticket, .. } => {
-                out.push(Effect::Abandon { ticket });
+                out.push(Effect::Ask(Ask::Abandon { ticket }));
                 self.lanes.finish(uid);
             }
             Inspection::Queued { .. } => self.lanes.withdraw(uid),
             Inspection::Idle => {}
         }
         self.close_in_round(uid, now, out);
-        out.push(Effect::Forget { pod: uid.clone() });
+        out.push(Effect::Publish(News::Forget { pod: uid.clone() }));
         let changes = record.changes(None);
-        // What was doubted was the last word after all.
-        let before = record.doubt.take().map(|doubt| doubt.status).or(record.status.take());
-        let asked = record.listed_at;
-        let telling = Telling { pod: &record.pod, trigger, asked, status: None, before: &before };
+        let (asked, ends) = (record.listed_at, &record.untold_ends);
+        let telling = Telling { pod: &record.pod, trigger, asked, status: None, is_corrected: false, ends };
         self.tell(&telling, changes, record.reinspect.is_some(), now, out);
         if record.held {
-            out.push(Effect::Settle { pod: uid.clone(), asked: record.listed_at });
+            out.push(Effect::Publish(News::Settle { pod: uid.clone(), asked: record.listed_at }));
         }
     }
 
@@ -114,7 +113,7 @@ impl Core {
             let ticket = self.last_ticket;
             record.inspection =
                 Inspection::InFlight { ticket, started: now.stamp, snapshot: snapshot.clone() };
-            out.push(Effect::Inspect { snapshot, ticket });
+            out.push(Effect::Ask(Ask::Inspect { snapshot, ticket }));
         }
     }
 
@@ -136,17 +135,29 @@ impl Core {
         record.inspection = Inspection::Idle;
         self.lanes.finish(uid);
         match answer {
-            Ok(status) if record.is_doubtful(&status, now.stamp) => self.doubt(uid, status, now),
-            Ok(status)
-                if self.waits_for_last_words(
-                    uid,
-                    Some(Left { pod: &snapshot.pod, status: &status }),
-                    now,
-                ) => {}
-            Ok(status) => self.commit(uid, snapshot, started, status, now, out),
+            Ok(status) => {
+                record.trouble = None;
+                record.note_ends(&status);
+                let found = Found { snapshot, started, status: Arc::new(status) };
+                if !self.withholds(uid, &found, now) {
+                    self.commit(uid, found, now, out);
+                } else if let Some(record) = self.records.get_mut(uid) {
+                    record.withhold(found);
+                }
+            }
             Err(error) => self.could_not_inspect(uid, &snapshot, started, error, now, out),
         }
         self.close_in_round(uid, now, out);
+    }
+
+    /// Whether to wait with what was found, since more may be known in a moment.
+    fn withholds(&mut self, uid: &PodUid, found: &Found, now: Now) -> bool {
+        let Some(record) = self.records.get(uid) else { return false };
+        if record.is_doubtful(&found.status, found.started) {
+            self.doubt(uid, &found.status, now);
+            return true;
+        }
+        self.waits_for_last_words(uid, Some(&found.snapshot.pod), now)
     }
 
     fn could_not_inspect(
@@ -159,7 +170,7 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         let Some(record) = self.records.get_mut(uid) else { return };
-        record.reinspect = record.reinspect.or(Some(Stamp::ZERO));
+        record.reinspect = record.reinspect.max(Some(started));
         let trouble = record.trouble.get_or_insert_with(|| {
             Box::new(Trouble { since: started, failures: 0, last_error: error.clone() })
         });
@@ -167,41 +178,62 @@ impl Core {
         trouble.last_error = error.clone();
         out.extend(record.end_look(now.stamp));
         self.list_no_later_than(self.frequent_list(now));
-        out.push(Effect::Store { pod: uid.clone(), status: Err(error), asked: snapshot.asked });
+        out.push(Effect::Publish(News::Store {
+            pod: uid.clone(),
+            status: Err(error),
+            asked: snapshot.asked,
+        }));
     }
 
-    pub(super) fn commit(
+    /// Commits what was found, and before it what would be lost with it.
+    pub(super) fn commit(&mut self, uid: &PodUid, found: Found, now: Now, out: &mut Vec<Effect>) {
+        self.commit_withheld_before(uid, Some(&found.snapshot.pod), now, out);
+        self.commit_one(uid, found, now, out);
+        self.reconcile(uid, now, out);
+    }
+
+    /// Returns whether there was anything to commit.
+    fn commit_withheld_before(
         &mut self,
         uid: &PodUid,
-        snapshot: Arc<Snapshot>,
-        started: Stamp,
-        mut status: PodStatus,
+        next: Option<&RuntimePod>,
         now: Now,
         out: &mut Vec<Effect>,
-    ) {
+    ) -> bool {
+        let Some(record) = self.records.get_mut(uid) else { return false };
+        let before = record.take_withheld_before(next);
+        let is_any = !before.is_empty();
+        for found in before {
+            self.commit_one(uid, found, now, out);
+        }
+        is_any
+    }
+
+    fn commit_one(&mut self, uid: &PodUid, found: Found, now: Now, out: &mut Vec<Effect>) {
         let Some(record) = self.records.get_mut(uid) else { return };
-        record.trouble = None;
+        let Found { snapshot, started, status } = found;
         self.last_inspection = self.last_inspection.max(Some(started));
+        record.last_success = Some(started);
+        let mut status = Arc::unwrap_or_clone(status);
         record.keep_addresses(&mut status);
         let status = Arc::new(status);
-        let before = record.status.clone();
         record.doubt = None;
         record.awaited_ends.clear();
         record.patience_ends = None;
-        let is_corrected = record.recheck == Recheck::Due && before.as_ref() != Some(&status);
+        let is_corrected = record.is_corrected_by(&status);
         if let Some(due) = record.note_incomplete_ends(&status, started, now.stamp) {
             self.agenda.inspect(uid.clone(), due);
         }
-        record.recheck = if record.incomplete_ends.is_empty() { Recheck::No } else { Recheck::Later };
+        record.recheck = record.next_recheck(now.stamp);
         let changes = record.changes(Some(&snapshot.pod));
         // A wish that came after the inspection had begun is not fulfilled by it.
         let asked_for = record.reinspect.take_if(|at| *at <= started).is_some();
         let (asked, trigger, pod) = (snapshot.asked, snapshot.trigger, snapshot.pod.pod.clone());
+        let ends = record.untold_ends.clone();
         self.records.commit(snapshot, status.clone());
-        out.push(Effect::Store { pod: uid.clone(), status: Ok(status.clone()), asked });
-        let telling = Telling { pod: &pod, trigger, asked, status: Some(&status), before: &before };
-        self.tell(&telling, changes, asked_for || is_corrected, now, out);
+        out.push(Effect::Publish(News::Store { pod: uid.clone(), status: Ok(status.clone()), asked }));
+        let telling = Telling { pod: &pod, trigger, asked, status: Some(&status), is_corrected, ends: &ends };
+        self.tell(&telling, changes, asked_for, now, out);
         self.settle_announcements(uid);
-        self.reconcile(uid, now, out);
     }
 }

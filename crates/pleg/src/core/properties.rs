@@ -3,193 +3,28 @@
 //! A history is a list of [`Op`]s: the world changes, time passes, calls are made, and their answers come in any
 //! order, late, or with an error. `PROPTEST_CASES` raises the number of histories; a failure prints its seed.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod op;
+#[cfg(feature = "record")]
+mod recorded;
+mod witness;
+mod world;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use rubelet_model::{ContainerState, RuntimePod, SandboxState};
+use rubelet_model::{ContainerState, PodStatus, RuntimePod, SandboxState};
 
-use super::harness::{Harness, announcement, container, pod, sandbox};
+use super::harness::{Harness, pod};
 use super::*;
-use crate::announce::{Announcement, LifeStep, StreamError};
+use crate::announce::{LifeStep, StreamError};
 use crate::diff::Seen;
 use crate::event::{EventKind, PodEvent};
+use op::{Op, any_history, history};
+use witness::Witness;
+use world::World;
 
 const PODS: [&str; 3] = ["A", "B", "C"];
-
-#[derive(Clone, Debug)]
-enum Op {
-    Create {
-        pod: usize,
-        state: ContainerState,
-    },
-    Change {
-        pod: usize,
-        which: usize,
-        state: ContainerState,
-    },
-    Sandbox {
-        pod: usize,
-        state: SandboxState,
-    },
-    Remove {
-        pod: usize,
-        which: usize,
-    },
-    RemovePod {
-        pod: usize,
-    },
-    Pass {
-        millis: u64,
-    },
-    AnswerList,
-    FailList,
-    /// The runtime restarts: the next answer comes over a new connection, and may lack a pod, or a container of it.
-    Reconnect {
-        forgets: Option<(usize, Option<usize>)>,
-    },
-    Nudge {
-        pod: usize,
-    },
-    AnswerLook {
-        pod: usize,
-    },
-    FailLook {
-        pod: usize,
-    },
-    Inspect {
-        which: usize,
-        fails: bool,
-    },
-    Reinspect {
-        pod: usize,
-    },
-    Interrupt,
-    OpenStream,
-    EndStream,
-    /// The runtime announces something that happened, in any order, once, twice, or not at all, and may not say of
-    /// which pod.
-    Announce {
-        which: usize,
-        times: usize,
-        names_pod: bool,
-    },
-}
-
-fn state() -> impl Strategy<Value = ContainerState> {
-    prop::sample::select(ContainerState::ALL.to_vec())
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let pod = 0..PODS.len();
-    prop_oneof![
-        4 => (pod.clone(), state()).prop_map(|(pod, state)| Op::Create { pod, state }),
-        6 => (pod.clone(), 0..4_usize, state()).prop_map(|(pod, which, state)| Op::Change { pod, which, state }),
-        3 => (pod.clone(), prop::sample::select(vec![
-                SandboxState::Ready, SandboxState::NotReady, SandboxState::Unknown,
-            ])).prop_map(|(pod, state)| Op::Sandbox { pod, state }),
-        3 => (pod.clone(), 0..4_usize).prop_map(|(pod, which)| Op::Remove { pod, which }),
-        1 => pod.clone().prop_map(|pod| Op::RemovePod { pod }),
-        6 => (1..2_500_u64).prop_map(|millis| Op::Pass { millis }),
-        6 => Just(Op::AnswerList),
-        1 => Just(Op::FailList),
-        1 => prop::option::of((pod.clone(), prop::option::of(0..3_usize))).prop_map(|forgets| Op::Reconnect { forgets }),
-        3 => pod.clone().prop_map(|pod| Op::Nudge { pod }),
-        3 => pod.clone().prop_map(|pod| Op::AnswerLook { pod }),
-        1 => pod.clone().prop_map(|pod| Op::FailLook { pod }),
-        9 => (0..3_usize, prop::bool::weighted(0.3)).prop_map(|(which, fails)| Op::Inspect { which, fails }),
-        1 => pod.prop_map(|pod| Op::Reinspect { pod }),
-        1 => Just(Op::Interrupt),
-        2 => Just(Op::OpenStream),
-        1 => Just(Op::EndStream),
-        9 => (0..6_usize, 0..3_usize, prop::bool::weighted(0.7))
-            .prop_map(|(which, times, names_pod)| Op::Announce { which, times, names_pod }),
-    ]
-}
-
-fn history() -> impl Strategy<Value = Vec<Op>> {
-    prop::collection::vec(op(), 0..120)
-}
-
-/// What really is on the node, and what was when.
-#[derive(Default)]
-struct World {
-    containers: BTreeMap<&'static str, BTreeMap<String, ContainerState>>,
-    sandboxes: BTreeMap<&'static str, (String, SandboxState)>,
-    made: usize,
-    /// For every container: since when it was in which state, and when it was removed.
-    past: BTreeMap<String, Past>,
-    /// What the runtime has to announce.
-    to_announce: Vec<Announcement>,
-}
-
-#[derive(Default)]
-struct Past {
-    states: Vec<(Stamp, ContainerState)>,
-    removed: Option<Stamp>,
-}
-
-impl Past {
-    fn was_after(&self, state: ContainerState, moment: Stamp) -> bool {
-        self.states.iter().enumerate().any(|(index, (_, was))| {
-            let until = self.states.get(index + 1).map(|(since, _)| *since).or(self.removed);
-            *was == state && until.is_none_or(|until| until > moment)
-        })
-    }
-
-    fn exists_since(&self, moment: Stamp) -> bool {
-        self.removed.is_none() && self.states.first().is_some_and(|(since, _)| *since <= moment)
-    }
-}
-
-impl World {
-    fn view(&self, uid: &'static str) -> Option<RuntimePod> {
-        let containers = self.containers.get(uid);
-        let here = self.sandboxes.get(uid);
-        if containers.is_none_or(BTreeMap::is_empty) && here.is_none() {
-            return None;
-        }
-        let mut view = pod(uid, &[]);
-        view.containers = containers.into_iter().flatten().map(|(id, state)| container(id, *state)).collect();
-        view.sandboxes = here.into_iter().map(|(id, state)| sandbox(id, *state)).collect();
-        view.sort();
-        Some(view)
-    }
-
-    fn views(&self) -> Vec<RuntimePod> {
-        PODS.into_iter().filter_map(|uid| self.view(uid)).collect()
-    }
-
-    fn happened(&mut self, uid: &'static str, id: &str, step: LifeStep) {
-        self.to_announce.push(announcement(uid, id, step));
-    }
-
-    fn set(&mut self, uid: &'static str, id: String, state: ContainerState, at: Stamp) {
-        let step = match Seen::from(state) {
-            Seen::Running => LifeStep::Started,
-            Seen::Exited => LifeStep::Stopped,
-            Seen::Unknown => LifeStep::Created,
-        };
-        self.happened(uid, &id, step);
-        self.past.entry(id.clone()).or_default().states.push((at, state));
-        self.containers.entry(uid).or_default().insert(id, state);
-    }
-
-    fn nth(&self, uid: &str, which: usize) -> Option<String> {
-        self.containers.get(uid)?.keys().nth(which).cloned()
-    }
-
-    fn remove(&mut self, uid: &'static str, id: &str, at: Stamp) {
-        self.happened(uid, id, LifeStep::Deleted);
-        if let Some(containers) = self.containers.get_mut(uid) {
-            containers.remove(id);
-        }
-        if let Some(past) = self.past.get_mut(id) {
-            past.removed = Some(at);
-        }
-    }
-}
 
 /// A history under way.
 struct Run {
@@ -198,6 +33,11 @@ struct Run {
     forgets: Option<(&'static str, Option<usize>)>,
     moments: Vec<Stamp>,
     heard: Vec<PodEvent>,
+    /// Whether nothing takes a step of its life twice, or backwards.
+    is_orderly: bool,
+    witness: Witness,
+    /// What inspections under way would have said at once.
+    read_early: BTreeMap<u64, PodStatus>,
 }
 
 impl Run {
@@ -208,7 +48,23 @@ impl Run {
             forgets: None,
             moments: Vec::new(),
             heard: Vec::new(),
+            is_orderly: false,
+            witness: Witness::default(),
+            read_early: BTreeMap::new(),
         }
+    }
+
+    /// A history in which nothing was there before anybody looked, and everything goes as it does in a real runtime.
+    fn play_orderly(history: &[Op]) -> Self {
+        let mut run = Self::new();
+        run.is_orderly = true;
+        run.pleg.tick();
+        run.apply(&Op::AnswerList);
+        for op in history {
+            run.apply(op);
+            run.check_step(op);
+        }
+        run
     }
 
     fn play(history: &[Op], skip: impl Fn(&Op) -> bool) -> Self {
@@ -228,20 +84,33 @@ impl Run {
         let at = self.pleg.now().stamp;
         self.moments.push(at);
         match *op {
-            Op::Create { pod, state } => {
+            Op::Create { pod, state, code } => {
                 self.world.made += 1;
                 let id = format!("{}-c{}", PODS[pod], self.world.made);
-                self.world.set(PODS[pod], id, state, at);
+                self.set(PODS[pod], id, state, code, at);
             }
-            Op::Change { pod, which, state } => {
+            Op::Change { pod, which, state, code } => {
                 if let Some(id) = self.world.nth(PODS[pod], which) {
-                    self.world.set(PODS[pod], id, state, at);
+                    self.set(PODS[pod], id, state, code, at);
                 }
+            }
+            Op::KnowBetter { pod, which } => {
+                let Some(id) = self.world.nth(PODS[pod], which) else { return };
+                let better = match self.pleg.exits.get(&id) {
+                    Some((255 | -1, _)) => (0, "Completed"),
+                    Some((137, "Error")) => (137, "OOMKilled"),
+                    Some(_) | None => return,
+                };
+                self.pleg.exits.insert(id.clone(), better);
+                self.witness.known_better.insert(id, at);
             }
             Op::Sandbox { pod, state } => {
                 self.world.made += 1;
                 let id = format!("{}-s{}", PODS[pod], self.world.made / 4);
                 let sandbox = self.world.sandboxes.entry(PODS[pod]).or_insert((id, state));
+                if self.is_orderly && (sandbox.1 != SandboxState::Ready || state == SandboxState::Unknown) {
+                    return;
+                }
                 sandbox.1 = state;
                 let id = sandbox.0.clone();
                 let step = if state == SandboxState::Ready { LifeStep::Started } else { LifeStep::Stopped };
@@ -298,7 +167,7 @@ impl Run {
                 }
             }
             Op::FailLook { pod } => self.pleg.fail_look(PODS[pod]),
-            Op::Inspect { which, fails } => self.inspect(which, fails),
+            Op::Inspect { which, fails, is_quick } => self.inspect(which, fails, is_quick),
             Op::Reinspect { pod } => self.pleg.step(Input::Reinspect { pod: PODS[pod].into(), at }),
             Op::OpenStream => self.pleg.step(Input::StreamOpened),
             Op::EndStream => self.pleg.step(Input::StreamEnded(StreamError::Ended)),
@@ -319,26 +188,88 @@ impl Run {
                 self.pleg.tick();
             }
         }
+        self.read_early();
+        self.hear();
+    }
+
+    fn hear(&mut self) {
+        let now = self.pleg.now().stamp;
+        if self.is_orderly {
+            for event in &self.pleg.told {
+                self.witness.hears(event, &self.world, now);
+            }
+        }
         self.heard.append(&mut self.pleg.told);
     }
 
-    /// Answers an inspection with what is true now of the things that it asks for.
-    fn inspect(&mut self, which: usize, fails: bool) {
-        let Some(asked_for) = self.pleg.inspecting().get(which).cloned() else { return };
+    fn set(&mut self, uid: &'static str, id: String, state: ContainerState, code: i32, at: Stamp) {
+        let before = self.world.containers.get(uid).and_then(|containers| containers.get(&id)).copied();
+        let order = [ContainerState::Created, ContainerState::Running, ContainerState::Exited];
+        let step = |state: ContainerState| order.iter().position(|other| *other == state);
+        if self.is_orderly
+            && (step(state).is_none() || before.is_some_and(|before| step(before) >= step(state)))
+        {
+            return;
+        }
+        if state == ContainerState::Exited && before != Some(state) {
+            self.pleg.exits.insert(id.clone(), (code, "Error"));
+        }
+        self.world.set(uid, id, state, at);
+    }
+
+    /// What is true now of the things that an inspection asks for.
+    fn read(&self, asked_for: &RuntimePod) -> PodStatus {
         let uid = PODS.into_iter().find(|pod| *pod == asked_for.pod.uid.as_str()).expect("one of ours");
         let mut now = self.world.view(uid).unwrap_or_else(|| pod(uid, &[]));
         now.containers.retain(|container| asked_for.containers.iter().any(|asked| asked.id == container.id));
         now.sandboxes.retain(|sandbox| asked_for.sandboxes.iter().any(|asked| asked.id == sandbox.id));
-        self.pleg.answer_inspection(which, (!fails).then_some(&now));
+        self.pleg.status_of(&now)
+    }
+
+    /// Keeps what the inspections find that have just been begun.
+    fn read_early(&mut self) {
+        for (which, asked_for) in self.pleg.inspecting().into_iter().enumerate() {
+            let (ticket, _) = self.pleg.inspection(which);
+            if !self.read_early.contains_key(&ticket) {
+                self.read_early.insert(ticket, self.read(&asked_for));
+            }
+        }
+    }
+
+    fn inspect(&mut self, which: usize, fails: bool, is_quick: bool) {
+        let Some(asked_for) = self.pleg.inspecting().get(which).cloned() else { return };
+        let (ticket, begun) = self.pleg.inspection(which);
+        let early = self.read_early.get(&ticket).filter(|_| !is_quick).cloned();
+        let status = early.unwrap_or_else(|| self.read(&asked_for));
+        if !fails {
+            let answered = self.pleg.now().stamp;
+            self.witness.inspects(&asked_for, &status, begun, answered);
+        }
+        self.pleg.answer_inspection_by(which, (!fails).then_some(status));
     }
 
     /// Lets everything settle, with all calls answered.
     fn settle(&mut self) {
-        for _ in 0..4 {
+        for _ in 0..8 {
             self.pleg.start_list();
             self.apply(&Op::AnswerList);
             for _ in 0..8 {
-                self.apply(&Op::Inspect { which: 0, fails: false });
+                self.apply(&Op::Inspect { which: 0, fails: false, is_quick: true });
+            }
+        }
+    }
+
+    /// Lets time pass in which lists and looks are answered, and no inspection is made; they fail, or nobody answers.
+    fn stall(&mut self, time: Duration, fails: bool) {
+        let until = self.pleg.now().stamp.plus(time);
+        while self.pleg.now().stamp < until {
+            self.apply(&Op::Pass { millis: 100 });
+            self.apply(&Op::AnswerList);
+            for pod in 0..PODS.len() {
+                self.apply(&Op::AnswerLook { pod });
+            }
+            while fails && !self.pleg.inspecting().is_empty() {
+                self.apply(&Op::Inspect { which: 0, fails: true, is_quick: true });
             }
         }
     }
@@ -443,7 +374,7 @@ proptest! {
     /// P2, P3, P4, P5, P6, P10: facts are told once, in order, and add up to what is there; the same view again
     /// tells nothing. (P4, P6 and P10 are checked on every step, by the harness.)
     #[test]
-    fn events_add_up_to_the_world(history in history()) {
+    fn events_add_up_to_the_world(history in any_history()) {
         let mut run = Run::play(&history, |_| false);
         run.settle();
         let folded = fold(&run.heard).map_err(TestCaseError::fail)?;
@@ -467,7 +398,9 @@ proptest! {
 
     /// P1: looks change when things are told, never what is told in the end.
     #[test]
-    fn hints_do_not_change_the_result(history in history()) {
+    fn hints_do_not_change_the_result(history in any_history()) {
+        // Who looks when something is known better sees it.
+        let history: Vec<Op> = history.into_iter().filter(|op| !matches!(op, Op::KnowBetter { .. })).collect();
         let mut with = Run::play(&history, |_| false);
         let mut without = Run::play(&history, |op| {
             matches!(
@@ -481,6 +414,35 @@ proptest! {
             let uid = uid.into();
             prop_assert_eq!(with.pleg.core.committed(&uid), without.pleg.core.committed(&uid));
             prop_assert_eq!(with.pleg.cache.reader().get(&uid), without.pleg.cache.reader().get(&uid));
+        }
+    }
+
+    /// P9: everything that a good inspection has shown is told soon, whatever somebody looks at, and whatever becomes of the
+    /// inspections after it.
+    #[test]
+    fn what_a_good_inspection_has_shown_is_told_soon(history in any_history(), fails in any::<bool>()) {
+        let mut run = Run::play_orderly(&history);
+        run.stall(Duration::from_secs(5), fails);
+        for fact in &run.witness.shown {
+            prop_assert!(run.witness.told.contains_key(fact), "{:?} was shown and not told", fact);
+        }
+    }
+
+    /// Every end that may not be the whole truth has its second look, and what the runtime has found out by then is in the
+    /// cache. (That an end that is made up is not told before, is checked on every step.)
+    #[test]
+    fn what_is_known_better_by_the_second_look_is_found_out(history in any_history()) {
+        let mut run = Run::play_orderly(&history);
+        run.settle();
+        for (id, due) in run.witness.second_looks() {
+            let Some(pod) = run.world.pod_of(id) else { continue };
+            let status = run.pleg.cached(pod).expect("it can be inspected");
+            let container = status.containers.iter().find(|container| container.id.as_str() == id);
+            let found = container.map(|container| (container.exit_code, &*container.reason));
+            let is_settled = matches!(found, Some((0, _) | (_, "OOMKilled")));
+            let is_known_better = run.witness.known_better.get(id).is_some_and(|at| *at < due);
+            prop_assert!(is_settled || run.witness.has_been_inspected(pod, due), "nobody has looked at {id} again");
+            prop_assert!(is_settled || !is_known_better, "{id}: {found:?}");
         }
     }
 
@@ -498,13 +460,13 @@ proptest! {
             for op in &history {
                 run.apply(op);
                 run.pleg.answer_inspections();
-                run.heard.append(&mut run.pleg.told);
+                run.hear();
             }
             for _ in 0..3 {
                 run.pleg.start_list();
                 run.apply(&Op::AnswerList);
                 run.pleg.answer_inspections();
-                run.heard.append(&mut run.pleg.told);
+                run.hear();
             }
             run
         };
@@ -512,6 +474,3 @@ proptest! {
         prop_assert_eq!(delivered(&healthy.heard, &["A", "B"]), delivered(&hung.heard, &["A", "B"]));
     }
 }
-
-#[cfg(feature = "record")]
-mod recorded;

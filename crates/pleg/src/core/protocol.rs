@@ -19,45 +19,16 @@ use crate::records::Snapshot;
 pub(crate) enum Input {
     /// Time has passed.
     Tick,
-    /// The answer to [`Effect::List`].
-    Listed {
-        /// From the effect.
-        asked: Stamp,
-        /// The answer.
-        answer: Result<Listing, ObserveError>,
-    },
-    /// The answer to [`Effect::Look`].
-    Looked {
-        /// From the effect.
-        pod: PodUid,
-        /// From the effect.
-        asked: Stamp,
-        /// The answer.
-        answer: Result<Listing, ObserveError>,
-    },
-    /// The answer to [`Effect::Inspect`].
-    Inspected {
-        /// From the effect.
-        pod: PodUid,
-        /// From the effect.
-        ticket: u64,
-        /// The answer.
-        answer: Result<PodStatus, ObserveError>,
-    },
+    /// The answer to [`Ask::List`].
+    Listed { asked: Stamp, answer: Result<Listing, ObserveError> },
+    /// The answer to [`Ask::Look`].
+    Looked { pod: PodUid, asked: Stamp, answer: Result<Listing, ObserveError> },
+    /// The answer to [`Ask::Inspect`].
+    Inspected { pod: PodUid, ticket: u64, answer: Result<PodStatus, ObserveError> },
     /// Somebody acted on a pod at that moment and wants it looked at.
-    Nudge {
-        /// Which pod.
-        pod: PodUid,
-        /// When.
-        at: Stamp,
-    },
+    Nudge { pod: PodUid, at: Stamp },
     /// The next list must inspect this pod even if it did not change.
-    Reinspect {
-        /// Which pod.
-        pod: PodUid,
-        /// When it was asked for.
-        at: Stamp,
-    },
+    Reinspect { pod: PodUid, at: Stamp },
     /// Somebody waits for a status that is newer than all that is known.
     Awaited,
     /// The runtime was asked to announce what happens, from now on.
@@ -66,7 +37,6 @@ pub(crate) enum Input {
     StreamEnded(StreamError),
     /// The runtime announced this.
     Announced {
-        /// What.
         announcements: Vec<Announcement>,
         /// When the last of it was heard.
         at: Stamp,
@@ -78,68 +48,42 @@ pub(crate) enum Input {
 /// What a PLEG wants done, in this order.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// List all pods.
-    List {
-        /// Goes back with the answer.
-        asked: Stamp,
-    },
+    /// Of the runtime.
+    Ask(Ask),
+    /// For whoever reads.
+    Publish(News),
+}
+
+/// A call to the runtime, or the end of one.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// List all pods. What is in an ask goes back with its answer.
+    List { asked: Stamp },
     /// List one pod.
-    Look {
-        /// Which.
-        pod: PodUid,
-        /// Goes back with the answer.
-        asked: Stamp,
-    },
-    /// Inspect one pod.
-    Inspect {
-        /// The pod, as it was listed.
-        snapshot: Arc<Snapshot>,
-        /// Goes back with the answer.
-        ticket: u64,
-    },
+    Look { pod: PodUid, asked: Stamp },
+    /// Inspect one pod, as it was listed.
+    Inspect { snapshot: Arc<Snapshot>, ticket: u64 },
     /// The answer to this inspection is no longer wanted.
-    Abandon {
-        /// Which inspection.
-        ticket: u64,
-    },
+    Abandon { ticket: u64 },
     /// The answer to this look is no longer wanted.
-    AbandonLook {
-        /// At which pod.
-        pod: PodUid,
-        /// Which look.
-        asked: Stamp,
-    },
+    AbandonLook { pod: PodUid, asked: Stamp },
+}
+
+/// What is known now.
+#[derive(Debug)]
+pub(crate) enum News {
     /// Put into the cache what an inspection found; `asked` is when its list was asked for.
-    Store {
-        /// Which pod.
-        pod: PodUid,
-        /// What was found.
-        status: Result<Arc<PodStatus>, ObserveError>,
-        /// As of when.
-        asked: Stamp,
-    },
+    Store { pod: PodUid, status: Result<Arc<PodStatus>, ObserveError>, asked: Stamp },
     /// Take a pod out of the cache.
-    Forget {
-        /// Which pod.
-        pod: PodUid,
-    },
+    Forget { pod: PodUid },
     /// The global time of the cache does not vouch for this pod, until it is settled.
-    Hold {
-        /// Which pod.
-        pod: PodUid,
-    },
+    Hold { pod: PodUid },
     /// What the cache says of this pod holds as of `asked`, and the global time vouches for it again.
-    Settle {
-        /// Which pod.
-        pod: PodUid,
-        /// As of when.
-        asked: Stamp,
-    },
+    Settle { pod: PodUid, asked: Stamp },
     /// Tell subscribers.
     Tell(PodEvent),
     /// What the cache says of every pod that is not held holds as of `asked`.
     Advance {
-        /// As of when.
         asked: Stamp,
         /// Whether that goes for pods without an entry too: whether the runtime does not know them.
         proves_absence: bool,

@@ -2,30 +2,28 @@
 //!
 //! A recording holds what the core of the version that made it was told. A later one may decide otherwise here or there:
 //! to inspect a pod once more, for instance. The answers are then still those of the same runtime about the same pods, so
-//! each goes to the question that is open. Played by the version that made it, every answer fits as it is.
+//! each goes to the question that is open. One that finds none is lost, and whoever asks later may wait for ever. Played by
+//! the version that made it, every answer fits as it is.
 
 use super::{Core, FullList, Input};
 use crate::records::Inspection;
 
 impl Core {
-    /// Makes an answer one to the question that is open, if there is one.
-    pub(crate) fn fit(&self, input: &mut Input) {
+    /// Makes an answer one to the question that is open. Whether there is one; what is no answer needs none.
+    pub(crate) fn fit(&self, input: &mut Input) -> bool {
         match input {
-            Input::Listed { asked, .. } => {
-                if let FullList::InFlight { asked: open } = self.full_list {
-                    *asked = open;
-                }
-            }
-            Input::Looked { pod, asked, .. } => {
-                if let Some(open) = self.looks.get(pod) {
-                    *asked = open.at;
-                }
-            }
+            Input::Listed { asked, .. } => match self.full_list {
+                FullList::InFlight { asked: open } => *asked = open,
+                FullList::DueAt(_) => return false,
+            },
+            Input::Looked { pod, asked, .. } => match self.looks.get(pod) {
+                Some(open) => *asked = open.at,
+                None => return false,
+            },
             Input::Inspected { pod, ticket, .. } => {
-                if let Some(record) = self.records.get(pod)
-                    && let Inspection::InFlight { ticket: open, .. } = &record.inspection
-                {
-                    *ticket = *open;
+                match self.records.get(pod).map(|record| &record.inspection) {
+                    Some(Inspection::InFlight { ticket: open, .. }) => *ticket = *open,
+                    Some(Inspection::Queued { .. } | Inspection::Idle) | None => return false,
                 }
             }
             Input::Tick
@@ -37,6 +35,7 @@ impl Core {
             | Input::Announced { .. }
             | Input::Interrupted => {}
         }
+        true
     }
 }
 
@@ -53,9 +52,14 @@ mod tests {
         pleg.answer_list(vec![pod("A", &[("c", Exited)])]);
         let status = pleg.status_of(&pod("A", &[("c", Exited)]));
         let mut answer = Input::Inspected { pod: "A".into(), ticket: 999, answer: Ok(status) };
-        pleg.core.fit(&mut answer);
+        assert!(pleg.core.fit(&mut answer));
         pleg.take_told();
         pleg.step(answer);
         assert_eq!(pleg.take_told().len(), 1, "the end of c");
+
+        let status = pleg.status_of(&pod("A", &[("c", Exited)]));
+        let mut again = Input::Inspected { pod: "A".into(), ticket: 999, answer: Ok(status) };
+        assert!(!pleg.core.fit(&mut again), "nobody asks");
+        assert!(pleg.core.fit(&mut Input::Tick), "it is no answer");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rubelet_model::PodUid;
 use serde::{Deserialize, Serialize};
 
-use super::{Core, Effect, Measure};
+use super::{Core, Effect, Measure, News};
 use crate::clock::{Now, Stamp};
 use crate::records::Inspection;
 
@@ -44,7 +44,7 @@ impl Core {
             if let Some(round) = self.rounds.pop_front() {
                 let took = round.started.until(now.stamp);
                 let asked = round.succeeded.then_some(round.started);
-                out.push(Effect::Measure(Measure::Relist { took, asked }));
+                out.push(Effect::Publish(News::Measure(Measure::Relist { took, asked })));
             }
         }
     }

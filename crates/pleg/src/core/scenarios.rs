@@ -117,7 +117,7 @@ fn scenario_9_health_follows_the_last_good_list() {
     let mut pleg = Harness::new();
     let health = |pleg: &mut Harness| {
         let now = pleg.now().stamp;
-        Health::assess(&pleg.core.list_facts, Vec::new(), &[], Config::default().relist_threshold, now)
+        Health::assess(&pleg.core.list_facts, Vec::new(), &[], &Config::default(), now)
     };
     assert!(!health(&mut pleg).healthy);
     pleg.pass(Duration::from_secs(600));
@@ -401,6 +401,38 @@ fn after_a_reconnect_removal_needs_two_lists() {
     pleg.epoch = 3;
     pleg.relist(vec![]);
     assert_eq!(pleg.relist(vec![]).len(), 6, "two lists agree");
+}
+
+/// The container has no labels, and its sandbox is not remembered yet: the runtime shows it as a pod of its own.
+#[test]
+fn a_container_whose_sandbox_is_not_remembered_yet_is_in_no_other_pod() {
+    let whole = || vec![pod("A", &[("a", Exited)])];
+    let without_sandbox = || {
+        let mut alone = pod("sandbox-of-A", &[("a", Exited)]);
+        alone.selectable = false;
+        vec![alone]
+    };
+    let mut pleg = Harness::new();
+    pleg.relist(whole());
+    pleg.epoch = 2;
+    assert_eq!(pleg.relist(without_sandbox()), [], "after a reconnect");
+    assert_eq!(pleg.relist(whole()), [], "the next list knows whose it is");
+
+    let mut pleg = Harness::new();
+    assert_eq!(
+        pleg.relist(without_sandbox()),
+        [],
+        "in the first list of all: the runtime may have just started"
+    );
+    assert_eq!(pleg.relist(whole()), [told(Died, "A", "a")]);
+
+    let mut pleg = Harness::new();
+    pleg.relist(without_sandbox());
+    let is_known_absent =
+        |pleg: &Harness, uid: &str| pleg.cache.reader().newer_than_now(&uid.into(), Stamp::ZERO).is_some();
+    assert!(!is_known_absent(&pleg, "sandbox-of-A"), "the list has just shown it");
+    assert_eq!(pleg.cache.reader().whole(), None, "somebody is missing");
+    assert_eq!(pleg.relist(without_sandbox()), [told(Died, "sandbox-of-A", "a")], "it is nobody's");
 }
 
 #[test]

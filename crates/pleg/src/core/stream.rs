@@ -4,7 +4,8 @@
 //! - what was announced and is not there yet is looked for again, a few times (some runtimes announce an end before
 //!   it has come);
 //! - what was announced and is gone when somebody looks has lived in between: that is told from the announcements
-//!   alone, since nobody will ever see it;
+//!   alone, since nobody will ever see it. A look at one pod finds by labels, and what has none is not in it: without word
+//!   of a removal, only a list of all says that something is gone;
 //! - what is found and is not announced, not even a little later, is counted: the stream is not complete, and lists
 //!   must be frequent.
 
@@ -15,14 +16,14 @@ use std::time::Duration;
 use rubelet_model::{ContainerId, PodRef, PodUid, UnixNanos};
 use serde::{Deserialize, Serialize};
 
-use super::doubt::LAST_WORDS;
+use super::doubt::{LAST_WORDS, better_end};
 use super::graves::Graves;
 use super::period::PeriodReason;
 use super::telling::Telling;
-use super::{Core, Effect, Measure};
+use super::{Core, Effect, Measure, News};
 use crate::announce::{Announcement, LifeStep, StreamError};
 use crate::clock::{Now, Stamp};
-use crate::event::{EventKind, Exit, PodEvent, Subject, Trigger};
+use crate::event::{End, EventKind, PodEvent, Subject, Trigger};
 use crate::records::{Change, steps_in};
 use crate::stream_facts::StreamFacts;
 
@@ -32,9 +33,11 @@ const GRACE: Duration = Duration::from_secs(2);
 /// all pods would be listed without announcements: some things take their time to go.
 const LOOK_AGAIN: [Duration; 3] =
     [Duration::from_millis(25), Duration::from_millis(150), Duration::from_millis(750)];
-/// For how long after it was opened a stream may bring what was kept from before.
-const HANDED_OVER: Duration = Duration::from_secs(30);
-/// How long what was announced is remembered, if nothing comes of it.
+/// For how long after the first list a stream that was opened may bring what was kept from before.
+const HANDED_OVER: Duration = Duration::from_secs(3);
+/// How long nothing may have been missed before lists become rarer again.
+const CALM: Duration = Duration::from_secs(60);
+/// How long what was announced is remembered, if nothing comes of it; how something ended that is known, until that is told.
 const MEMORY: Duration = Duration::from_secs(60);
 
 /// What is known from announcements only.
@@ -43,12 +46,19 @@ pub(super) struct Announced {
     pub(super) facts: StreamFacts,
     /// Since when a stream is open, and what time people said it was.
     open: Option<Now>,
-    /// The first good list of all pods since then: what came after it must be announced.
+    /// When the first good list of all pods since then was answered: what is announced after it is news.
+    #[serde(default)]
+    listed: Option<Stamp>,
+    /// The first of them that shows all there is, which one right after a restart of the runtime may not: what came after it
+    /// must be announced.
     baseline: Option<Baseline>,
     things: BTreeMap<Arc<str>, Thing>,
     /// What was found and was not announced, since when.
     #[serde(with = "crate::pairs")]
     suspects: BTreeMap<(Arc<str>, LifeStep), Stamp>,
+    /// When it became certain of the last of them that nobody announces it.
+    #[serde(default)]
+    last_miss: Option<Stamp>,
     graves: Graves,
 }
 
@@ -63,7 +73,7 @@ struct Baseline {
 struct Thing {
     pod: Option<PodRef>,
     subject: Option<Subject>,
-    exit: Option<(Exit, Option<UnixNanos>)>,
+    exit: Option<End>,
     /// Which steps were announced, the last one of them, and when it was.
     steps: Steps,
     heard: Stamp,
@@ -77,6 +87,15 @@ struct Thing {
 }
 
 impl Thing {
+    fn is_stale(&self, now: Stamp) -> bool {
+        self.heard.plus(MEMORY) <= now
+    }
+
+    /// Whether its removal was announced, or a list of all has not shown it.
+    fn is_surely_gone(&self) -> bool {
+        self.steps.has(LifeStep::Deleted) || self.gone.is_some()
+    }
+
     /// Until when to wait for word of how it ended, now that it is found to be gone: announcements may be late, and overtake
     /// each other.
     fn last_words_by(&mut self, now: Stamp) -> Option<Stamp> {
@@ -115,26 +134,44 @@ pub(super) enum Scope<'a> {
 
 impl Announced {
     /// How a container ended, as announced.
-    pub(super) fn exit(&self, id: &ContainerId) -> Option<(Exit, Option<UnixNanos>)> {
+    pub(super) fn exit(&self, id: &ContainerId) -> Option<End> {
         self.things.get(id.as_str())?.exit.clone()
+    }
+
+    /// The steps of a change that have not been announced.
+    fn unheard<'a>(&self, change: &'a Change) -> impl Iterator<Item = LifeStep> + use<'a> {
+        let Change { subject, kinds, had_run } = change;
+        let ran = *had_run || kinds.contains(&EventKind::ContainerStarted);
+        let heard = self.things.get(subject.id()).map_or(Steps::default(), |thing| thing.steps);
+        let steps = kinds.iter().filter_map(move |kind| match kind {
+            EventKind::ContainerStarted => Some(LifeStep::Started),
+            // What never ran is removed without having stopped.
+            EventKind::ContainerDied if ran || kinds.len() == 1 => Some(LifeStep::Stopped),
+            EventKind::ContainerRemoved => Some(LifeStep::Deleted),
+            EventKind::ContainerDied | EventKind::PodSync | EventKind::ContainerChanged => None,
+        });
+        steps.filter(move |step| !heard.has(*step))
     }
 
     /// Nothing more is announced, so nothing is missed either.
     fn close(&mut self) {
         self.open = None;
         self.facts.open_since = None;
+        self.listed = None;
         self.baseline = None;
         self.suspects.clear();
     }
 
     /// Whether something that was heard at `at` and announced at `announced`, by the runtime's clock, may have been kept
     /// for us from before we listened. Runtimes hand over what they kept when a stream is opened; the time of day
-    /// counts only then, since somebody may set it back later.
+    /// counts only then, since a runtime may say any, and keep short lives from being told.
     fn may_be_old(&self, announced: Option<UnixNanos>, at: Stamp) -> bool {
-        let is_early = |open: Now| {
-            at < open.stamp.plus(HANDED_OVER) && announced.is_some_and(|at| at.is_set() && at < open.wall)
-        };
-        self.baseline.is_none_or(|baseline| at < baseline.answered) || self.open.is_some_and(is_early)
+        // Recordings of earlier versions have only the baseline.
+        let listed = self.listed.or(self.baseline.map(|baseline| baseline.answered));
+        let Some(listed) = listed else { return true };
+        let is_early =
+            |open: Now| announced.is_some_and(|announced| announced.is_set() && announced < open.wall);
+        at < listed || (at < listed.plus(HANDED_OVER) && self.open.is_some_and(is_early))
     }
 
     /// Whether the runtime announces what happens, as far as we know.
@@ -151,6 +188,7 @@ impl Announced {
 impl Core {
     pub(super) fn stream_opened(&mut self, now: Now) {
         self.announced.open = Some(now);
+        self.announced.listed = None;
         self.announced.baseline = None;
         self.announced.facts.opened(now.stamp);
         // Whatever happened before it was opened, only a list shows.
@@ -177,16 +215,30 @@ impl Core {
         event.subject.as_ref().is_some_and(|subject| self.announced.graves.has(subject.id()))
     }
 
-    /// A list of all pods that counts has been answered.
-    pub(super) fn stream_baseline(&mut self, asked: Stamp, now: Now) {
-        if self.announced.open.is_some_and(|open| open.stamp < asked) && self.announced.baseline.is_none() {
-            self.announced.baseline = Some(Baseline { asked, answered: now.stamp });
+    /// A list of all pods has been answered; `is_whole` unless it was the first over its connection.
+    pub(super) fn stream_baseline(&mut self, asked: Stamp, is_whole: bool, now: Now) {
+        let announced = &mut self.announced;
+        if announced.open.is_none_or(|open| asked <= open.stamp) {
+            return;
+        }
+        announced.listed.get_or_insert(now.stamp);
+        if is_whole {
+            announced.baseline.get_or_insert(Baseline { asked, answered: now.stamp });
         }
     }
 
-    /// Whether the stream has been open for long enough, and has told everything.
-    pub(super) fn stream_is_complete(&self) -> bool {
-        self.announced.baseline.is_some() && self.announced.suspects.is_empty()
+    /// Whether the stream has been open for long enough, and has told everything for a while.
+    pub(super) fn stream_is_complete(&self, now: Stamp) -> bool {
+        self.announced.baseline.is_some()
+            && self.announced.suspects.is_empty()
+            && self.announced.last_miss.is_none_or(|missed| missed.plus(CALM) <= now)
+    }
+
+    /// Whether everything that is new in the newest view of a pod has been announced.
+    pub(super) fn is_announced(&self, uid: &PodUid) -> bool {
+        let Some(record) = self.records.get(uid) else { return true };
+        let changes = record.changes(record.newest_view());
+        changes.iter().all(|change| self.announced.unheard(change).next().is_none())
     }
 
     pub(super) fn announcements(&mut self, announcements: Vec<Announcement>, at: Stamp, now: Now) {
@@ -194,13 +246,18 @@ impl Core {
         for announcement in announcements {
             self.announcement(announcement, at, now);
         }
-        self.announced.things.retain(|_, thing| thing.heard.plus(MEMORY) > now.stamp);
+        let records = &self.records;
+        self.announced.things.retain(|id, thing| {
+            let is_wanted = thing.exit.is_some() && records.holder(id).is_some();
+            is_wanted || !thing.is_stale(now.stamp)
+        });
     }
 
     fn announcement(&mut self, announcement: Announcement, at: Stamp, now: Now) {
         let Announcement { id, step, pod, subject, exit, exited_at, announced_at } = announcement;
         self.announced.suspects.remove(&(id.clone(), step));
-        if self.announced.graves.has(&id) {
+        // What a runtime could not load when it started, and was told as removed, may come back.
+        if self.announced.graves.has(&id) && self.records.holder(&id).is_none() {
             return;
         }
         let record = match &pod {
@@ -225,7 +282,7 @@ impl Core {
         thing.is_old &= is_old;
         thing.pod = pod.or(thing.pod.take());
         thing.subject = subject.or(thing.subject.take());
-        thing.exit = exit.map(|exit| (exit, exited_at)).or(thing.exit.take());
+        thing.exit = better_end(exit.map(|exit| (exit, exited_at)), thing.exit.take());
         thing.steps.add(step);
         thing.heard = at.max(thing.heard);
         thing.tries = 0;
@@ -271,8 +328,10 @@ impl Core {
             match newest {
                 // It is as announced. Once that is committed, it is forgotten.
                 Some(step) if step >= thing.steps.last() => {}
-                Some(_) if thing.heard.plus(MEMORY) <= now.stamp => {
-                    self.announced.things.remove(&id);
+                Some(_) if thing.is_stale(now.stamp) => {
+                    if thing.exit.is_none() {
+                        self.announced.things.remove(&id);
+                    }
                 }
                 Some(_) => {
                     let pause = LOOK_AGAIN.get(thing.tries).copied().unwrap_or(self.period.shortest());
@@ -285,6 +344,9 @@ impl Core {
                 // Its end is about to be told, as of something that was known.
                 None if will_be_told => {}
                 None if !proves_absence => {}
+                None if matches!(scope, Scope::Pod(_)) && !thing.is_surely_gone() => {
+                    self.list_no_later_than(self.soonest_list(now));
+                }
                 None => match (thing.last_words_by(now.stamp), &thing.pod) {
                     (Some(until), Some(pod)) if now.stamp < until => {
                         self.agenda.look(pod.uid.clone(), until);
@@ -317,22 +379,13 @@ impl Core {
         };
         self.announced.graves.add(id.clone(), now.stamp);
         self.announced.facts.short_lives += 1;
-        out.push(Effect::Measure(Measure::ShortLife));
+        out.push(Effect::Publish(News::Measure(Measure::ShortLife)));
         for &kind in kinds {
             let is_end = kind == EventKind::ContainerDied;
             let (exit, exited_at) = thing.exit.clone().filter(|_| is_end).unzip();
-            let event = PodEvent {
-                seq: self.next_seq(),
-                kind,
-                pod: pod.clone(),
-                subject: Some(subject.clone()),
-                exit,
-                happened_at: exited_at.flatten(),
-                seen_at: now.wall,
-                trigger: Trigger::Event,
-                merged: 1,
-            };
-            out.push(Effect::Tell(event));
+            let (subject, happened_at) = (Some(subject.clone()), exited_at.flatten());
+            let event = self.event(kind, &pod, Trigger::Event, now);
+            out.push(Effect::Publish(News::Tell(PodEvent { subject, exit, happened_at, ..event })));
         }
     }
 
@@ -340,23 +393,13 @@ impl Core {
     pub(super) fn account_for(&mut self, telling: &Telling<'_>, changes: &[Change], now: Now) {
         let must_be_announced =
             self.announced.baseline.is_some_and(|baseline| telling.asked > baseline.asked);
-        for Change { subject, kinds, had_run } in changes {
-            let id: Arc<str> = subject.id().into();
-            let ran = *had_run || kinds.contains(&EventKind::ContainerStarted);
-            let heard = self.announced.things.get(&id).map_or(Steps::default(), |thing| thing.steps);
-            for kind in *kinds {
-                let step = match kind {
-                    EventKind::ContainerStarted => LifeStep::Started,
-                    // What never ran is removed without having stopped.
-                    EventKind::ContainerDied if ran || kinds.len() == 1 => LifeStep::Stopped,
-                    EventKind::ContainerRemoved => LifeStep::Deleted,
-                    EventKind::ContainerDied | EventKind::PodSync | EventKind::ContainerChanged => continue,
-                };
-                if must_be_announced && !heard.has(step) {
-                    self.announced.suspects.insert((id.clone(), step), now.stamp);
-                }
+        for change in changes {
+            let id: Arc<str> = change.subject.id().into();
+            if must_be_announced {
+                let unheard = self.announced.unheard(change);
+                self.announced.suspects.extend(unheard.map(|step| ((id.clone(), step), now.stamp)));
             }
-            if kinds.contains(&EventKind::ContainerRemoved) {
+            if change.kinds.contains(&EventKind::ContainerRemoved) {
                 self.announced.things.remove(&id);
                 self.announced.graves.add(id, now.stamp);
             }
@@ -386,7 +429,8 @@ impl Core {
         let unannounced = (before - self.announced.suspects.len()) as u64;
         if unannounced > 0 {
             self.announced.facts.unannounced += unannounced;
-            out.push(Effect::Measure(Measure::Unannounced(unannounced)));
+            self.announced.last_miss = Some(now.stamp);
+            out.push(Effect::Publish(News::Measure(Measure::Unannounced(unannounced))));
             self.list_often(PeriodReason::Unannounced, now, out);
         }
     }

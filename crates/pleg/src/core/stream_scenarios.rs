@@ -5,15 +5,16 @@ mod last_words;
 mod looks;
 mod period;
 mod short_lives;
+mod withheld;
 
 use std::time::Duration;
 
 use EventKind::{ContainerDied as Died, ContainerRemoved as Removed, ContainerStarted as Started, PodSync};
 use LifeStep::{Created as WasCreated, Deleted, Started as WasStarted, Stopped};
 
-use rubelet_model::ContainerState;
+use rubelet_model::{ContainerState, RuntimePod};
 
-use super::harness::{Exited, Harness, Running, announcement, pod, told};
+use super::harness::{Created, Exited, Harness, Ready, Running, announcement, pod, sandbox, told};
 use super::*;
 use crate::announce::{Announcement, LifeStep, StreamError};
 use crate::event::{EventKind, Exit, PodEvent, Subject};

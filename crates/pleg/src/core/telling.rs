@@ -1,12 +1,14 @@
 //! How changes become events.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rubelet_model::{ContainerState, PodRef, PodStatus, UnixNanos};
+use rubelet_model::{ContainerId, PodRef, PodStatus, UnixNanos};
 
-use super::{Core, Effect};
+use super::doubt::better_end;
+use super::{Core, Effect, News};
 use crate::clock::{Now, Stamp};
-use crate::event::{EventKind, Exit, PodEvent, Subject, Trigger};
+use crate::event::{End, EventKind, PodEvent, Subject, Trigger};
 use crate::records::Change;
 
 /// What the events of one change have in common.
@@ -16,50 +18,31 @@ pub(super) struct Telling<'a> {
     /// When the list that showed it was asked for.
     pub(super) asked: Stamp,
     pub(super) status: Option<&'a Arc<PodStatus>>,
-    /// The status before: the last word on what is gone from the new one.
-    pub(super) before: &'a Option<Arc<PodStatus>>,
+    /// Whether more is known now of an end that was told.
+    pub(super) is_corrected: bool,
+    /// How containers ended, as inspections have shown it.
+    pub(super) ends: &'a BTreeMap<ContainerId, End>,
 }
 
 impl Telling<'_> {
-    fn statuses(&self) -> impl Iterator<Item = &PodStatus> {
-        self.status.into_iter().chain(self.before).map(Arc::as_ref)
+    fn end(&self, subject: &Subject) -> Option<End> {
+        match subject {
+            Subject::Container { id, .. } => self.ends.get(id).cloned(),
+            Subject::Sandbox { .. } => None,
+        }
     }
 
-    fn exit(&self, subject: &Subject) -> Option<Exit> {
-        let Subject::Container { id, .. } = subject else { return None };
-        let container = self
-            .statuses()
-            .filter_map(|status| status.container(id))
-            .find(|container| container.state == ContainerState::Exited)?;
-        Some(Exit {
-            code: container.exit_code,
-            reason: container.reason.clone(),
-            oom_killed: container.is_oom_killed(),
-        })
-    }
-
-    fn happened_at(&self, kind: EventKind, subject: &Subject) -> Option<UnixNanos> {
-        let at = match (kind, subject) {
-            (EventKind::ContainerStarted, Subject::Container { id, .. }) => {
-                self.statuses().find_map(|status| status.container(id))?.started_at
-            }
-            (EventKind::ContainerDied, Subject::Container { id, .. }) => {
-                self.statuses().find_map(|status| status.container(id))?.finished_at
-            }
-            (EventKind::ContainerStarted, Subject::Sandbox { id, .. }) => {
-                self.statuses().find_map(|status| status.sandbox(id))?.created_at
-            }
-            (EventKind::ContainerDied, Subject::Sandbox { .. })
-            | (EventKind::ContainerRemoved | EventKind::PodSync | EventKind::ContainerChanged, _) => {
-                return None;
-            }
+    fn started_at(&self, subject: &Subject) -> Option<UnixNanos> {
+        let at = match subject {
+            Subject::Container { id, .. } => self.status?.container(id)?.started_at,
+            Subject::Sandbox { id, .. } => self.status?.sandbox(id)?.created_at,
         };
         at.is_set().then_some(at)
     }
 }
 
 impl Core {
-    /// Tells what changed, and that somebody's wish was fulfilled if that is all there is to tell.
+    /// Tells what changed, that an end is known better, and that somebody's wish was fulfilled if that is all there is to tell.
     pub(super) fn tell(
         &mut self,
         telling: &Telling<'_>,
@@ -72,54 +55,48 @@ impl Core {
         self.account_for(telling, &changes, now);
         let mut delivered = 0;
         for (Change { subject, kinds, .. }, announced) in changes.into_iter().zip(announced) {
-            let (announced_exit, announced_end) = announced.unzip();
+            // What was announced may be the only word on an end, or the only one that is not made up.
+            let (exit, ended_at) = better_end(telling.end(&subject), announced).unzip();
             for &kind in kinds {
-                // Numbers count what is heard: a gap in them would look like a loss.
-                let seq = if kind.is_delivered() { self.next_seq() } else { self.last_seq };
                 delivered += usize::from(kind.is_delivered());
-                let is_end = kind == EventKind::ContainerDied;
-                // What was announced is the only word on the end of what was gone when somebody looked.
-                let exit = telling.exit(&subject).or_else(|| announced_exit.clone()).filter(|_| is_end);
-                let ended_at = announced_end.flatten().filter(|_| is_end);
-                let event = PodEvent {
-                    seq,
-                    kind,
-                    pod: telling.pod.clone(),
-                    exit,
-                    happened_at: telling.happened_at(kind, &subject).or(ended_at),
-                    subject: Some(subject.clone()),
-                    seen_at: now.wall,
-                    trigger: telling.trigger,
-                    merged: 1,
+                let (exit, happened_at) = match kind {
+                    EventKind::ContainerStarted => (None, telling.started_at(&subject)),
+                    EventKind::ContainerDied => (exit.clone(), ended_at.flatten()),
+                    EventKind::ContainerRemoved | EventKind::PodSync | EventKind::ContainerChanged => {
+                        (None, None)
+                    }
                 };
-                out.push(Effect::Tell(event));
+                let event = self.event(kind, telling.pod, telling.trigger, now);
+                let subject = Some(subject.clone());
+                out.push(Effect::Publish(News::Tell(PodEvent { subject, exit, happened_at, ..event })));
             }
         }
-        if asked_for && delivered == 0 {
-            let event = PodEvent {
-                seq: self.next_seq(),
-                kind: EventKind::PodSync,
-                pod: telling.pod.clone(),
-                subject: None,
-                exit: None,
-                happened_at: None,
-                seen_at: now.wall,
-                trigger: telling.trigger,
-                merged: 1,
-            };
-            out.push(Effect::Tell(event));
+        if telling.is_corrected || (asked_for && delivered == 0) {
+            let event = self.event(EventKind::PodSync, telling.pod, telling.trigger, now);
+            out.push(Effect::Publish(News::Tell(event)));
         }
     }
 
-    fn announced_exit(&self, subject: &Subject) -> Option<(Exit, Option<UnixNanos>)> {
+    fn announced_exit(&self, subject: &Subject) -> Option<End> {
         match subject {
             Subject::Container { id, .. } => self.announced.exit(id),
             Subject::Sandbox { .. } => None,
         }
     }
 
-    pub(super) fn next_seq(&mut self) -> u64 {
-        self.last_seq += 1;
-        self.last_seq
+    /// The next event of a pod, of the pod as a whole. Numbers count what is heard: a gap in them would look like a loss.
+    pub(super) fn event(&mut self, kind: EventKind, pod: &PodRef, trigger: Trigger, now: Now) -> PodEvent {
+        self.last_seq += u64::from(kind.is_delivered());
+        PodEvent {
+            seq: self.last_seq,
+            kind,
+            pod: pod.clone(),
+            subject: None,
+            exit: None,
+            happened_at: None,
+            seen_at: now.wall,
+            trigger,
+            merged: 1,
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::observe::{Listing, ObserveError};
 pub(super) const VERSION: u32 = 1;
 
 /// By which rules the core decides. Raised whenever the same inputs may lead to other questions than before.
-pub(super) const RULES: u32 = 1;
+pub(super) const RULES: u32 = 3;
 
 /// The first entry of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,81 +32,43 @@ pub struct Header {
     pub about: String,
 }
 
-/// An entry after the header.
+/// An entry after the header. The core and its inputs are lent to be written, and owned once they were read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Entry<'a> {
+pub(super) enum Entry<C, I> {
     /// The state that what follows starts from.
-    State(State<'a>),
+    State(C),
     /// An input, and its moment.
     #[serde(rename = "in")]
-    Input(Now, Recorded<'a>),
+    Input(Now, Recorded<I>),
     /// So many inputs were left out, since the disk was too slow. A state follows.
     Gap(u64),
     /// The recording ended as it should.
     End,
 }
 
-/// The core, borrowed to be written or owned after it was read.
-#[derive(Debug)]
-pub(super) enum State<'a> {
-    Lent(&'a Core),
-    Owned(Box<Core>),
-}
+/// An entry to be written.
+pub(super) type Writing<'a> = Entry<&'a Core, &'a Input>;
 
-impl Serialize for State<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Lent(core) => core.serialize(serializer),
-            Self::Owned(core) => core.serialize(serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for State<'_> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Core::deserialize(deserializer).map(|core| Self::Owned(Box::new(core)))
-    }
-}
+/// An entry that was read.
+pub(super) type Read = Entry<Box<Core>, Box<Input>>;
 
 /// An input. Of a list of all pods only what is new is written, since hardly anything is.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Recorded<'a> {
+pub(super) enum Recorded<I> {
     Listed {
         asked: Stamp,
-        answer: Result<News, ObserveError>,
+        answer: Result<Difference, ObserveError>,
     },
     #[serde(untagged)]
-    Other(Plain<'a>),
-}
-
-/// An input as it is, borrowed to be written or owned after it was read.
-#[derive(Debug)]
-pub(super) enum Plain<'a> {
-    Lent(&'a Input),
-    Owned(Box<Input>),
-}
-
-impl Serialize for Plain<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Lent(input) => input.serialize(serializer),
-            Self::Owned(input) => input.serialize(serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Plain<'_> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Input::deserialize(deserializer).map(|input| Self::Owned(Box::new(input)))
-    }
+    Other(I),
 }
 
 /// How a list of all pods differs from the one before it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct News {
+pub(super) struct Difference {
     /// Pods that are new, or not as they were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pods: Vec<Arc<RuntimePod>>,
@@ -128,8 +90,8 @@ fn is_zero(number: &usize) -> bool {
 pub(super) struct LastList(BTreeMap<PodUid, Arc<RuntimePod>>);
 
 impl LastList {
-    /// What is new in `listing`.
-    pub(super) fn news(&mut self, listing: &Listing) -> News {
+    /// How `listing` differs from it. It is the last one from now on.
+    pub(super) fn difference(&mut self, listing: &Listing) -> Difference {
         let mut before = std::mem::take(&mut self.0);
         let mut pods = Vec::new();
         for pod in &listing.pods {
@@ -140,7 +102,7 @@ impl LastList {
             }
             self.0.insert(pod.pod.uid.clone(), pod.clone());
         }
-        News {
+        Difference {
             pods,
             gone: before.into_keys().collect(),
             unreadable: listing.unreadable,
@@ -148,13 +110,13 @@ impl LastList {
         }
     }
 
-    /// The listing that had this news.
-    pub(super) fn listing(&mut self, news: News) -> Listing {
-        for uid in &news.gone {
+    /// The listing that differs from it so.
+    pub(super) fn listing(&mut self, difference: Difference) -> Listing {
+        for uid in &difference.gone {
             self.0.remove(uid);
         }
-        self.0.extend(news.pods.into_iter().map(|pod| (pod.pod.uid.clone(), pod)));
+        self.0.extend(difference.pods.into_iter().map(|pod| (pod.pod.uid.clone(), pod)));
         let pods = self.0.values().cloned().collect();
-        Listing { pods, unreadable: news.unreadable, epoch: news.epoch }
+        Listing { pods, unreadable: difference.unreadable, epoch: difference.epoch }
     }
 }

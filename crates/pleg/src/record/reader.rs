@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read as _};
 
 use serde::Deserialize;
 
-use super::entry::{Entry, Header, VERSION};
+use super::entry::{Header, Read, VERSION};
 use super::frame;
 
 /// Where and why a recording cannot be read any further.
@@ -109,7 +109,7 @@ impl<R: BufRead> Recording<R> {
     }
 
     /// The next entry; `None` after the last.
-    pub(super) fn next(&mut self) -> Result<Option<Entry<'static>>, Damage> {
+    pub(super) fn next(&mut self) -> Result<Option<Read>, Damage> {
         let start = self.offset;
         if self.ended {
             return match self.source.fill_buf() {
@@ -123,7 +123,7 @@ impl<R: BufRead> Recording<R> {
         let entry = frame::read(&line).ok_or(Damage::Damaged { offset: start })?;
         let entry = serde_json::from_str(entry)
             .map_err(|error| Damage::Unknown { offset: start, reason: error.to_string() })?;
-        self.ended = matches!(entry, Entry::End);
+        self.ended = matches!(entry, Read::End);
         Ok(Some(entry))
     }
 }

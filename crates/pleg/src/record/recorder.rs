@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::entry::{Entry, Header, LastList, Plain, RULES, Recorded, State, VERSION};
+use super::entry::{Header, LastList, RULES, Recorded, VERSION, Writing};
 use super::frame;
 use super::sink::{Limits, Order, RecordError, Sink};
 use crate::clock::{Now, Stamp, wall_clock};
@@ -180,19 +180,22 @@ impl Recorder {
             // It starts anew: nothing is known of lists before.
             self.last_list = LastList::default();
             if self.left_out > 0 {
-                frame::write(&mut piece, &Entry::Gap(self.left_out));
+                frame::write(&mut piece, &Writing::Gap(self.left_out));
             }
-            frame::write(&mut piece, &Entry::State(State::Lent(core)));
+            frame::write(&mut piece, &Writing::State(core));
         }
         let state = piece.len();
         let recorded = match input {
             Input::Listed { asked, answer } => Recorded::Listed {
                 asked: *asked,
-                answer: answer.as_ref().map(|listing| self.last_list.news(listing)).map_err(Clone::clone),
+                answer: answer
+                    .as_ref()
+                    .map(|listing| self.last_list.difference(listing))
+                    .map_err(Clone::clone),
             },
-            other => Recorded::Other(Plain::Lent(other)),
+            other => Recorded::Other(other),
         };
-        frame::write(&mut piece, &Entry::Input(now, recorded));
+        frame::write(&mut piece, &Writing::Input(now, recorded));
         (piece, state)
     }
 
@@ -217,7 +220,7 @@ impl Recorder {
     fn last(&self) -> Vec<u8> {
         let mut last = Vec::new();
         if self.left_out > 0 {
-            frame::write(&mut last, &Entry::Gap(self.left_out));
+            frame::write(&mut last, &Writing::Gap(self.left_out));
         }
         last.extend(end());
         last
@@ -233,7 +236,7 @@ impl Drop for Recorder {
 
 fn end() -> Vec<u8> {
     let mut line = Vec::new();
-    frame::write(&mut line, &Entry::End);
+    frame::write(&mut line, &Writing::End);
     line
 }
 

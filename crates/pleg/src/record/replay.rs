@@ -2,10 +2,10 @@
 
 use std::io::BufRead;
 
-use super::entry::{Entry, LastList, Plain, RULES, Recorded, State};
+use super::entry::{LastList, RULES, Read, Recorded};
 use super::reader::{Damage, Recording};
 use crate::clock::{Now, Stamp};
-use crate::core::{Core, Effect, Input};
+use crate::core::{Core, Effect, Input, News};
 use crate::event::PodEvent;
 use crate::health::Health;
 
@@ -29,6 +29,7 @@ pub struct Replay<R> {
     played: Vec<Played>,
     /// An input that was read, and lies in the future.
     ahead: Option<(Now, Input)>,
+    lost_answers: u64,
 }
 
 impl<R: BufRead> Replay<R> {
@@ -41,6 +42,7 @@ impl<R: BufRead> Replay<R> {
             now: None,
             played: Vec::new(),
             ahead: None,
+            lost_answers: 0,
         }
     }
 
@@ -69,14 +71,13 @@ impl<R: BufRead> Replay<R> {
             if self.ahead.is_none() {
                 match self.recording.next()? {
                     None => return Ok(None),
-                    Some(Entry::End) => {}
-                    Some(Entry::State(State::Owned(core))) => {
+                    Some(Read::End) => {}
+                    Some(Read::State(core)) => {
                         self.core = Some(core);
                         self.last_list = LastList::default();
                     }
-                    Some(Entry::State(State::Lent(_))) => unreachable!("what is read is owned"),
-                    Some(Entry::Gap(inputs)) => self.played.push(Played::Gap(inputs)),
-                    Some(Entry::Input(now, recorded)) => self.ahead = Some((now, self.input(recorded))),
+                    Some(Read::Gap(inputs)) => self.played.push(Played::Gap(inputs)),
+                    Some(Read::Input(now, recorded)) => self.ahead = Some((now, self.input(recorded))),
                 }
             }
             if let Some((now, input)) = self.ahead.take_if(|(now, _)| is_wanted(*now)) {
@@ -87,13 +88,12 @@ impl<R: BufRead> Replay<R> {
         }
     }
 
-    fn input(&mut self, recorded: Recorded<'_>) -> Input {
+    fn input(&mut self, recorded: Recorded<Box<Input>>) -> Input {
         match recorded {
             Recorded::Listed { asked, answer } => {
-                Input::Listed { asked, answer: answer.map(|news| self.last_list.listing(news)) }
+                Input::Listed { asked, answer: answer.map(|difference| self.last_list.listing(difference)) }
             }
-            Recorded::Other(Plain::Owned(input)) => *input,
-            Recorded::Other(Plain::Lent(_)) => unreachable!("what is read is owned"),
+            Recorded::Other(input) => *input,
         }
     }
 
@@ -101,15 +101,22 @@ impl<R: BufRead> Replay<R> {
         self.now = Some(now);
         let Some(core) = &mut self.core else { return };
         // By the same rules every answer finds its question, and one that comes too late finds none.
-        if self.recording.header().rules != RULES {
-            core.fit(&mut input);
+        if self.recording.header().rules != RULES && !core.fit(&mut input) {
+            self.lost_answers += 1;
         }
         let told = core.step(input, now).into_iter().filter_map(|effect| match effect {
-            Effect::Tell(event) if event.kind.is_delivered() => Some(Played::Event(event)),
+            Effect::Publish(News::Tell(event)) if event.kind.is_delivered() => Some(Played::Event(event)),
             _ => None,
         });
         self.played = told.collect();
         self.played.reverse();
+    }
+
+    /// How many answers of a recording by other rules found no question, so far: by the rules of this version, nobody asked.
+    /// What they said, and events that follow from it, may be missing.
+    #[must_use]
+    pub fn lost_answers(&self) -> u64 {
+        self.lost_answers
     }
 
     /// Whether there is more to play, later than what was wanted.

@@ -3,21 +3,25 @@
 //! Some announcements name no pod, so whose they are is looked up by id. What a record shows changes here only (its
 //! views are out of reach elsewhere), so the index always says what a search of all records would.
 
-use std::collections::{BTreeSet, hash_map};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use foldhash::fast::RandomState;
+use indexmap::{IndexMap, map};
 use rubelet_model::{PodRef, PodStatus, PodUid};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Latest, Record, Snapshot};
 use crate::event::Trigger;
 
+/// In the order in which they came, which is nearly that in which a list names them: one after another in memory.
+type Records = IndexMap<PodUid, Record, RandomState>;
+
 /// All records, by pod and by what they show.
 #[derive(Debug, Default, Deserialize)]
-#[serde(from = "HashMap<PodUid, Record>")]
+#[serde(from = "Records")]
 pub(crate) struct Register {
-    records: HashMap<PodUid, Record>,
+    records: Records,
     /// Every id that the committed or the newest view of a pod shows, with the pod. In order, and of all the pods that
     /// show it: what is found must not depend on what else a runtime says, or in which order.
     holders: BTreeSet<(Arc<str>, PodUid)>,
@@ -46,11 +50,16 @@ impl Register {
         self.records.entry(pod.uid.clone()).or_insert_with(new)
     }
 
-    pub(crate) fn values(&self) -> hash_map::Values<'_, PodUid, Record> {
+    /// Makes room for so many pods in all, and no more than that.
+    pub(crate) fn make_room(&mut self, pods: usize) {
+        self.records.reserve_exact(pods.saturating_sub(self.records.len()));
+    }
+
+    pub(crate) fn values(&self) -> map::Values<'_, PodUid, Record> {
         self.records.values()
     }
 
-    pub(crate) fn values_mut(&mut self) -> hash_map::ValuesMut<'_, PodUid, Record> {
+    pub(crate) fn values_mut(&mut self) -> map::ValuesMut<'_, PodUid, Record> {
         self.records.values_mut()
     }
 
@@ -78,7 +87,7 @@ impl Register {
     }
 
     pub(crate) fn remove(&mut self, uid: &PodUid) -> Option<Record> {
-        let record = self.records.remove(uid)?;
+        let record = self.records.swap_remove(uid)?;
         for id in record.ids() {
             self.holders.remove(&(id, uid.clone()));
         }
@@ -110,8 +119,9 @@ impl Register {
     }
 }
 
-impl From<HashMap<PodUid, Record>> for Register {
-    fn from(records: HashMap<PodUid, Record>) -> Self {
+impl From<Records> for Register {
+    fn from(mut records: Records) -> Self {
+        records.values_mut().for_each(Record::restore_ends);
         let ids = |(uid, record): (&PodUid, &Record)| -> Vec<_> {
             record.ids().map(|id| (id, uid.clone())).collect()
         };

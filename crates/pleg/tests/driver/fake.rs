@@ -23,6 +23,7 @@ pub(crate) struct Inner {
     /// Pods whose inspection hangs while they are named here.
     pub(crate) hung: watch::Sender<BTreeSet<String>>,
     pub(crate) list_hangs: watch::Sender<bool>,
+    pub(crate) looks_hang: watch::Sender<bool>,
     pub(crate) list_fails: Mutex<bool>,
     pub(crate) panics: Mutex<BTreeSet<String>>,
     /// For whoever asks for announcements first; there are none without it.
@@ -128,8 +129,10 @@ impl Observe for FakeRuntime {
         Ok(self.listing(None))
     }
 
-    async fn list_pod(&self, pod: &PodUid, _progress: &Progress) -> Result<Listing, ObserveError> {
+    async fn list_pod(&self, pod: &PodUid, progress: &Progress) -> Result<Listing, ObserveError> {
+        let _calling = progress.calling(Call::ListContainers, None);
         self.0.looks.fetch_add(1, Ordering::Relaxed);
+        self.0.looks_hang.subscribe().wait_for(|hangs| !hangs).await.expect("the sender lives here");
         Ok(self.listing(Some(pod)))
     }
 

@@ -1,6 +1,7 @@
 //! Calls that hang, fail or panic, and what is said of it.
 
 use pleg::Call;
+use rubelet_model::PodRef;
 
 use super::*;
 
@@ -113,26 +114,54 @@ async fn a_panic_in_an_observer_is_an_error_of_that_pod_only() {
     assert_eq!(&*next(&mut events).await.pod.name, "a", "and is made again");
 }
 
-/// What is scraped while a list hangs shows that it does.
+/// The number of this name in what is scraped now.
+fn scraped(registry: &prometheus_client::registry::Registry, name: &str) -> f64 {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, registry).expect("text");
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.expect("it is there").parse().expect("a number")
+}
+
 #[tokio::test(start_paused = true)]
-async fn numbers_grow_while_a_call_hangs() {
+async fn numbers_grow_while_a_list_hangs() {
     let runtime = FakeRuntime::default();
     runtime.0.list_hangs.send_replace(true);
     let mut pleg = Pleg::new(runtime, Config::default(), Metrics::default());
     let mut registry = prometheus_client::registry::Registry::default();
     pleg.handle().register(&mut registry);
     pleg.start();
-    let scrape = || {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("pleg_list_in_flight_seconds "))
-            .map(str::to_owned);
-        line.expect("it is there").parse::<f64>().expect("a number")
-    };
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let first = scrape();
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(first > 9.0 && scrape() > 19.0, "{first}, then {}", scrape());
+    for least in [9.0, 19.0] {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let age = scraped(&registry, "pleg_list_in_flight_seconds");
+        assert!(age > least, "{age}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_grow_while_a_look_hangs_and_it_is_reported() {
+    let runtime = FakeRuntime::default();
+    runtime.set("a", ContainerState::Running);
+    let mut config = Config::default();
+    config.relist_period = Duration::from_secs(60);
+    let mut pleg = Pleg::new(runtime.clone(), config, Metrics::default());
+    let mut registry = prometheus_client::registry::Registry::default();
+    let handle = pleg.handle();
+    handle.register(&mut registry);
+    let mut events = handle.subscribe();
+    pleg.start();
+    assert_eq!(next(&mut events).await.kind, EventKind::ContainerStarted);
+    runtime.0.looks_hang.send_replace(true);
+    handle.nudge(&"a".into());
+    for least in [9.0, 19.0] {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let age = scraped(&registry, "pleg_look_in_flight_seconds");
+        assert!(age > least, "{age}");
+    }
+    let calls = handle.report().calls;
+    let [call] = &calls[..] else { panic!("{calls:?}") };
+    assert_eq!((&*call.stage, &call.pod), ("look", &Some(PodRef::new("a", "ns", "a"))));
+    runtime.0.looks_hang.send_replace(false);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(scraped(&registry, "pleg_look_in_flight_seconds"), 0.0);
+    assert!(handle.health().last_look.is_some_and(|age| age > Duration::from_secs(20)));
 }

@@ -8,7 +8,7 @@ use pleg::{Config, Metrics, Pleg};
 use rubelet_runtime::synthetic::{ContainerId, ContainerState, EventFaults, Profile, SandboxState, World};
 
 use crate::heard::Heard;
-use crate::node::Node;
+use crate::node::{Node, clock};
 use crate::pass;
 use crate::run::patience;
 
@@ -19,7 +19,7 @@ pub(crate) async fn in_bursts(seed: u64) {
     let profile = [Profile::Ctd2, Profile::Ctd17, Profile::CrioOn][(seed % 3) as usize];
     let context = format!("seed {seed}, {profile}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let node = Node::new(profile, seed);
+    let node = Node::new(profile, seed, clock(seed));
     let mut config = Config::default();
     config.start_patience = patience(seed);
     let mut pleg = Pleg::new(node.clone(), config, Metrics::default());
@@ -44,7 +44,7 @@ pub(crate) async fn in_bursts(seed: u64) {
 
     let heard = heard.lock();
     heard.assert_is(&node.truth(), &context);
-    heard.assert_facts_are_told_once_and_in_order(&context);
+    heard.assert_facts_are_told_once_and_in_order(false, &context);
     for (container, (pod, code)) in ended {
         if heard.is_merged(&pod) {
             continue;

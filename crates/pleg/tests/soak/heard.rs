@@ -84,12 +84,13 @@ impl Heard {
         facts.filter(|(kind, _)| *kind == EventKind::ContainerDied).map(|(_, exit)| exit.clone()).collect()
     }
 
-    /// That each fact was told once, in the order of life.
-    pub(crate) fn assert_facts_are_told_once_and_in_order(&self, context: &str) {
+    /// That each fact was told once, in the order of life. Something lives again only if it `may_return`.
+    pub(crate) fn assert_facts_are_told_once_and_in_order(&self, may_return: bool, context: &str) {
         for (id, facts) in &self.facts {
             let kinds: Vec<EventKind> = facts.iter().map(|(kind, _)| *kind).collect();
-            let is_rising = kinds.windows(2).all(|pair| pair[0] < pair[1]);
-            assert!(is_rising, "{context}: of {id} was told {kinds:?}");
+            let is_rising = |life: &[EventKind]| life.windows(2).all(|pair| pair[0] < pair[1]);
+            let lives = kinds.split_inclusive(|kind| may_return && *kind == EventKind::ContainerRemoved);
+            assert!(lives.into_iter().all(is_rising), "{context}: of {id} was told {kinds:?}");
         }
     }
 

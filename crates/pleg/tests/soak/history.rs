@@ -5,13 +5,19 @@ use std::time::Duration;
 use rubelet_runtime::synthetic::{EventFaults, LocalRuntime, Profile, Restart, Stir};
 use tonic::Status;
 
+use crate::node::clock;
+
 pub(crate) struct History {
     pub(crate) seed: u64,
     pub(crate) profile: Profile,
+    /// What time the runtime says it is at the start.
+    pub(crate) clock: i64,
     /// What happens, and how long nothing happens after it.
     pub(crate) steps: Vec<(Step, Duration)>,
     /// Whether a status may change without any sign, so that only an inspection finds it.
     pub(crate) has_silent_changes: bool,
+    /// Whether a restarted runtime may not know containers that it knows again after the next restart.
+    pub(crate) has_returns: bool,
 }
 
 pub(crate) enum Step {
@@ -31,7 +37,7 @@ impl History {
     pub(crate) fn new(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let profile = Profile::ALL[(seed % 5) as usize];
-        let has_silent_changes = random.bool();
+        let (has_silent_changes, has_returns) = (random.bool(), random.u8(..4) == 0);
         let mut steps = vec![(Step::Faults(faults(&mut random)), pause(&mut random))];
         for _ in 0..random.usize(5..25) {
             let step = match random.u8(..20) {
@@ -41,18 +47,18 @@ impl History {
                 3 => Step::Restart {
                     away: pause(&mut random),
                     changes: random.usize(..5),
-                    how: restart(&mut random, has_silent_changes),
+                    how: restart(&mut random, has_silent_changes, has_returns),
                 },
                 _ => Step::Stir(random.usize(1..6)),
             };
             steps.push((step, pause(&mut random)));
         }
-        Self { seed, profile, steps, has_silent_changes }
+        Self { seed, profile, clock: clock(seed), steps, has_silent_changes, has_returns }
     }
 
     /// Lets it happen.
     pub(crate) async fn play(&self, runtime: &LocalRuntime) {
-        let how = Stir { pods: 4, containers: 3, unannounced: self.has_silent_changes };
+        let how = Stir { pods: 4, containers: 3, unannounced: self.has_silent_changes, by_hand: true };
         for (step, pause) in &self.steps {
             match step {
                 Step::Stir(times) => runtime.world(|world| world.stir(*times, how)),
@@ -98,7 +104,7 @@ fn faults(random: &mut fastrand::Rng) -> EventFaults {
     }
 }
 
-fn restart(random: &mut fastrand::Rng, may_change_silently: bool) -> Restart {
+fn restart(random: &mut fastrand::Rng, may_change_silently: bool, may_return: bool) -> Restart {
     let mut how = Restart::clean();
     if random.bool() {
         how = how.partial_lists(1, [0.5, 1.0][random.usize(..2)]);
@@ -111,6 +117,9 @@ fn restart(random: &mut fastrand::Rng, may_change_silently: bool) -> Restart {
     }
     if may_change_silently && random.u8(..3) == 0 {
         how = how.lose_ips();
+    }
+    if may_return && random.bool() {
+        how = how.containers_unloaded(0.5);
     }
     how
 }

@@ -19,7 +19,7 @@ pub(crate) async fn and_played_again(history: History) -> bool {
     let context = format!("seed {}, {}", history.seed, history.profile);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("recording");
-    let node = Node::new(history.profile, history.seed);
+    let node = Node::new(history.profile, history.seed, history.clock);
     let mut config = Config::default();
     config.start_patience = patience(history.seed);
     let mut pleg = Pleg::new(node.clone(), config, Metrics::default());

@@ -9,7 +9,7 @@ use rubelet_runtime::synthetic::{
     World,
 };
 
-use crate::node::Node;
+use crate::node::{Node, clock};
 use crate::pass;
 
 /// The longest that something can go unnoticed, and the time for which an announcement is waited for.
@@ -19,7 +19,7 @@ pub(crate) async fn one_change_at_a_time(seed: u64) {
     let profile = [Profile::Ctd2, Profile::Ctd17, Profile::CrioOn][(seed % 3) as usize];
     let context = format!("seed {seed}, {profile}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let node = Node::new(profile, seed);
+    let node = Node::new(profile, seed, clock(seed));
     let metrics = Metrics::default();
     let mut pleg = Pleg::new(node.clone(), Config::default(), metrics.clone());
     pleg.start();

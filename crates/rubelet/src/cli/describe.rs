@@ -8,7 +8,7 @@ use super::one_pod::OnePod;
 use super::output::{self, Structured};
 use crate::describe;
 use crate::local::LocalArgs;
-use crate::pods::{NotChosen, Pods, pod_of};
+use crate::pods::{NotChosen, Pods};
 use crate::summary::now;
 
 /// The arguments of `rubelet describe`.
@@ -39,7 +39,7 @@ async fn text(args: &Args) -> Result<String, NotChosen> {
     let name = args.pod.name();
     let row = name.find(&rows, &local.node_name())?;
     let text = match &pods {
-        Pods::Told(told) => pod_of(told, row).map(|info| match args.output {
+        Pods::Told { .. } => pods.info(row).map(|info| match args.output {
             Some(format) => output::text(format, &info.pod),
             None => describe::told(info, &now().to_zoned(TimeZone::system())),
         }),

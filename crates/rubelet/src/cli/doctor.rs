@@ -1,6 +1,7 @@
 //! `rubelet doctor`: the arguments, and how it ends.
 
 use std::os::unix::fs::FileTypeExt as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use crate::exit::Failure;
 use crate::last_agent::LastAgent;
 use crate::local::{AgentClient, AgentError};
 use crate::place::Place;
-use crate::watch::{Events, Format, standstill, told_to_end};
+use crate::signals::{standstill, told_to_end};
+use crate::watch::{Events, Format};
 
 /// The arguments of `rubelet doctor`.
 #[derive(Debug, clap::Args)]
@@ -100,11 +102,27 @@ async fn examine_what_is_there(args: &Args) -> Result<Facts, String> {
     } else {
         args.runtime.clone()
     };
-    let found = match runtime.find().await {
+    let facts = match runtime.find_within(args.time).await {
         Err(error) if error.failure() == Failure::Usage => return Err(error.to_string()),
-        found => found,
+        found => examine(found, args.time, args.events).await,
     };
-    Ok(Facts { silent_agent, dead_agent, ..examine(found, args.time, args.events).await })
+    let was_named = !facts.endpoint.is_empty() && dead_agent.is_none();
+    let may_have_ended = facts.unreachable.is_some() && !args.runtime.is_given() && !was_named;
+    let ended_with_agent = if may_have_ended { folder_of_embedded(&args.place) } else { None };
+    Ok(Facts { silent_agent, dead_agent, ended_with_agent, ..facts })
+}
+
+/// The agent that had this place last, and its folder.
+fn last_agent(place: &Place) -> Option<(PathBuf, LastAgent)> {
+    let folder = place.path().ok()?;
+    let last = LastAgent::read(&folder).ok()??;
+    Some((folder, last))
+}
+
+/// The folder, if the last agent that had it had its runtime inside.
+fn folder_of_embedded(place: &Place) -> Option<String> {
+    let (folder, last) = last_agent(place)?;
+    last.runtime_endpoint.is_none().then(|| folder.display().to_string())
 }
 
 /// What an agent leaves that did not end, but died: one that is told to end takes its socket with it. The next one has the
@@ -118,8 +136,7 @@ fn socket_of_dead_agent(place: &Place) -> Option<String> {
 /// The runtime of an agent that does not say so itself, as its folder tells. The embedded one is in the agent's own process,
 /// and will say no more than that.
 fn runtime_of_agent(place: &Place) -> Option<RuntimeArgs> {
-    let folder = place.path().ok()?;
-    let last = LastAgent::read(&folder).ok()??;
+    let (folder, last) = last_agent(place)?;
     let endpoint = match last.endpoint(&folder).ok()? {
         Some(endpoint) => endpoint,
         None => Endpoint::from_path(&place.runtime_socket().ok()?).ok()?,

@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::Event;
 use super::output::{self, Structured};
 use crate::columns::columns;
 use crate::describe::event_age;
-use crate::local::{LocalArgs, PodInfo};
+use crate::local::{AgentClient, PodInfo, Unreachable};
 use crate::log::remark;
-use crate::pods::{NotChosen, PodName, Pods, pod_of};
+use crate::place::Place;
+use crate::pods::{NotChosen, PodName, Pods};
 use crate::summary::now;
 
 /// The arguments of `rubelet events`.
@@ -17,7 +18,7 @@ use crate::summary::now;
 #[command(after_help = "Asks the agent, which remembers the last of each pod for as long as it runs.")]
 pub(super) struct Args {
     #[command(flatten)]
-    local: LocalArgs,
+    place: Place,
     /// Only of this pod: `name` or `namespace/name`
     #[arg(value_name = "POD")]
     pod: Option<PodName>,
@@ -83,14 +84,16 @@ pub(super) fn run(args: &Args) -> ExitCode {
 
 /// The events that are wanted, oldest first; nothing if there is no agent to tell of them.
 async fn events(args: &Args) -> Result<Option<Vec<Event>>, NotChosen> {
-    let local = args.local.reach().await?;
-    let pods = Pods::of(&local).await?;
-    let Pods::Told(told) = &pods else { return Ok(None) };
+    let Some(agent) = AgentClient::of(&args.place).await.map_err(Unreachable::Agent)? else {
+        return Ok(None);
+    };
+    let pods = Pods::told_by(&agent).await.map_err(Unreachable::Agent)?;
+    let Pods::Told { pods: told, .. } = &pods else { return Ok(None) };
     let chosen: Vec<&PodInfo> = match &args.pod {
         Some(name) => {
             let name = name.clone().in_namespace(args.namespace.as_deref());
             let rows = pods.rows();
-            pod_of(told, name.find(&rows, &local.node_name())?).into_iter().collect()
+            pods.info(name.find(&rows, &agent.about.node_name)?).into_iter().collect()
         }
         None => {
             let is_wanted =

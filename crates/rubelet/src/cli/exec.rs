@@ -1,10 +1,11 @@
 //! `rubelet exec`: a command in a container.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rubelet_agent::board::ContainerNames;
 use rubelet_cri::{Endpoint, ListFilter, Metrics, Options, RuntimeClient};
 use rubelet_model::{ContainerState, ListedContainer, PodUid};
 
@@ -24,7 +25,8 @@ pub(super) struct Args {
     local: LocalArgs,
     #[command(flatten)]
     pod: OnePod,
-    /// The container [default: the only one that runs]
+    /// The container [default: that of the annotation kubectl.kubernetes.io/default-container, the only one that runs, or the
+    /// first]
     #[arg(long, short)]
     container: Option<String>,
     /// The command and its arguments
@@ -48,6 +50,8 @@ enum ExecError {
     WhichContainer(Vec<String>),
     #[error("{}", .0.explanation())]
     Call(rubelet_cri::Error),
+    #[error("{}", super::cannot_print(.0))]
+    Unprintable(io::Error),
 }
 
 impl ExecError {
@@ -61,7 +65,7 @@ impl ExecError {
             | Self::WhichContainer(_) => Failure::Usage,
             Self::Call(error) if error.is_unavailable() || error.is_timeout() => Failure::Runtime,
             // It can be talked to: the command is what it could not run.
-            Self::Call(_) => Failure::System,
+            Self::Call(_) | Self::Unprintable(_) => Failure::System,
         }
     }
 }
@@ -77,9 +81,14 @@ pub(super) fn run(args: &Args) -> ExitCode {
 
 async fn exec(args: &Args) -> Result<i32, ExecError> {
     let local = args.local.reach().await?;
-    let rows = Pods::of(&local).await?.rows();
-    let name = args.pod.name();
-    let uid = PodUid::from(name.find(&rows, &local.node_name())?.uid.as_str());
+    let pods = Pods::of(&local).await?;
+    let rows = pods.rows();
+    let row = args.pod.name().find(&rows, &local.node_name())?;
+    let uid = PodUid::from(row.uid.as_str());
+    let names = match pods.info(row) {
+        Some(info) => ContainerNames::of(&info.pod),
+        None => args.local.containers(&row.uid),
+    };
     let client = match &local {
         Local::Runtime(lone) => lone.client.clone(),
         Local::Agent(agent) => {
@@ -89,33 +98,43 @@ async fn exec(args: &Args) -> Result<i32, ExecError> {
     };
     let listed = client.list_pods(&ListFilter::Pod(&uid)).await.map_err(ExecError::Call)?;
     let all: Vec<_> = listed.pods.iter().flat_map(|pod| &pod.containers).collect();
-    let container = choose(&all, args.container.as_deref())?;
+    let container = choose(&all, args.container.as_deref(), &names)?;
     let answer =
         client.exec_sync(&container.id, &args.command, Duration::ZERO).await.map_err(ExecError::Call)?;
-    // Whoever does not read the output still gets the code.
-    let _ = std::io::stdout().write_all(&answer.stdout);
-    let _ = std::io::stderr().write_all(&answer.stderr);
+    let shown = super::pass_on(&answer.stdout, &mut io::stdout());
+    shown.and(super::pass_on(&answer.stderr, &mut io::stderr())).map_err(ExecError::Unprintable)?;
     Ok(answer.exit_code)
 }
 
-/// The container that is named, or the only one that runs.
-fn choose<'a>(all: &[&'a ListedContainer], wanted: Option<&str>) -> Result<&'a ListedContainer, ExecError> {
+/// The container that is named, or the one that the pod says is meant; else the only one that runs, or of several the first
+/// of the pod, if that is known.
+fn choose<'a>(
+    all: &[&'a ListedContainer],
+    wanted: Option<&str>,
+    known: &ContainerNames,
+) -> Result<&'a ListedContainer, ExecError> {
     let names = |containers: &[&ListedContainer]| -> Vec<String> {
         let names: BTreeSet<String> = containers.iter().map(|one| one.name.to_string()).collect();
         names.into_iter().collect()
     };
-    let is_wanted = |one: &&&ListedContainer| wanted.is_none_or(|wanted| *wanted == *one.name);
-    let chosen: Vec<&ListedContainer> = all.iter().filter(is_wanted).copied().collect();
+    let meant = wanted.or(known.default.as_deref());
+    let is_meant = |one: &&&ListedContainer| meant.is_none_or(|meant| *meant == *one.name);
+    let chosen: Vec<&ListedContainer> = all.iter().filter(is_meant).copied().collect();
     let running: Vec<&ListedContainer> =
         chosen.iter().filter(|one| one.state == ContainerState::Running).copied().collect();
-    match (wanted, &running[..]) {
+    match (meant, &running[..]) {
         (_, [one]) => Ok(one),
-        (Some(name), []) if chosen.is_empty() => {
+        (Some(name), []) if chosen.is_empty() && wanted.is_some() => {
             Err(ExecError::NoContainer { name: name.to_owned(), there: names(all) })
         }
         (Some(name), []) => Err(ExecError::NotRunning(name.to_owned())),
         (None, []) => Err(ExecError::NothingRuns),
-        (_, many) => Err(ExecError::WhichContainer(names(many))),
+        (_, many) => {
+            let first = known.all.first().filter(|_| meant.is_none());
+            let is_first = |one: &&&ListedContainer| first.is_some_and(|first| **first == *one.name);
+            let chosen = many.iter().find(is_first).copied();
+            chosen.ok_or_else(|| ExecError::WhichContainer(names(many)))
+        }
     }
 }
 
@@ -141,19 +160,39 @@ mod tests {
             container("log", 0, ContainerState::Running),
             container("setup", 0, ContainerState::Exited),
         ];
-        let choice = |all: &[ListedContainer], wanted| {
+        let choice_among = |all: &[ListedContainer], wanted, known: &ContainerNames| {
             let all: Vec<&ListedContainer> = all.iter().collect();
-            choose(&all, wanted).map(|one| one.id.to_string()).map_err(|error| error.to_string())
+            choose(&all, wanted, known).map(|one| one.id.to_string()).map_err(|error| error.to_string())
         };
+        let choice_of = |all: &[ListedContainer], wanted, first: &str| {
+            let known = ContainerNames { all: vec![first.to_owned()], default: None };
+            choice_among(all, wanted, &known)
+        };
+        let choice = |all: &[ListedContainer], wanted| choice_among(all, wanted, &ContainerNames::default());
         let failure = |text: &str| Err(text.to_owned());
         assert_eq!(choice(&all, Some("web")), Ok("web-1".to_owned()));
         assert_eq!(choice(&all[..2], None), Ok("web-1".to_owned()));
         assert_eq!(choice(&all, None), failure("say which container with -c: log, web"));
+        assert_eq!(choice_of(&all, None, "log"), Ok("log-0".to_owned()), "the first of the pod");
+        assert_eq!(choice_of(&all, None, "setup"), failure("say which container with -c: log, web"));
+        assert_eq!(choice_of(&all, Some("web"), "log"), Ok("web-1".to_owned()));
         assert_eq!(
             choice(&all, Some("wbe")),
             failure("the pod has no container wbe; it has log, setup, web")
         );
         assert_eq!(choice(&all, Some("setup")), failure("container setup does not run"));
         assert_eq!(choice(&all[3..], None), failure("no container of this pod runs"));
+        let meant = |name: &str, wanted| {
+            let known = ContainerNames { all: vec![name.to_owned()], default: Some(name.to_owned()) };
+            choice_among(&all[1..], wanted, &known)
+        };
+        assert_eq!(meant("log", None), Ok("log-0".to_owned()));
+        assert_eq!(
+            meant("web", None),
+            failure("container web does not run"),
+            "though another is the only one"
+        );
+        assert_eq!(meant("new", None), failure("container new does not run"), "it was not made yet");
+        assert_eq!(meant("web", Some("log")), Ok("log-0".to_owned()));
     }
 }

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use rubelet_agent::board::ContainerNames;
 
 use super::one_pod::OnePod;
 use crate::exit::Failure;
 use crate::local::{AgentClient, LocalArgs, Unreachable};
 use crate::logs::{
-    LogFile, Printer, Streams, Style, Tail, instances, is_between_instances, is_over, newest_pod_folder,
+    LogFile, PodLogs, Printer, Streams, Style, Tail, instances, is_between_instances, is_over,
+    newest_pod_logs,
 };
-use crate::pods::{NotOne, Pods, container_names, pod_of};
+use crate::pods::{NotOne, Pods};
 use crate::summary::now;
 
 /// How often to look for more.
@@ -46,8 +47,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "LINES", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     tail: Option<i64>,
     /// Only what is younger: `90s`, `5m`, `2h`
-    #[arg(long, value_name = "AGE")]
-    since: Option<SignedDuration>,
+    #[arg(long, value_name = "AGE", value_parser = crate::span::parse)]
+    since: Option<Duration>,
     /// Show when each line was written
     #[arg(long)]
     timestamps: bool,
@@ -124,11 +125,12 @@ async fn find(args: &Args) -> Result<Found, LogsError> {
             None => (None, crate::run::node_name()),
         };
         let logs = args.pod_logs_dir.clone().or(last_logs).unwrap_or_else(|| PathBuf::from("/var/log/pods"));
-        let found = newest_pod_folder(&logs, &pod, &last_node);
-        let (folder, with_logs) =
-            found.ok_or_else(|| LogsError::NoPod { pod: pod.to_string(), folder: logs })?;
-        let uid = folder.file_name().and_then(|name| name.to_str()?.rsplit('_').next()).unwrap_or_default();
-        let known = args.local.containers(uid);
+        let found = newest_pod_logs(&logs, &pod, &last_node).map_err(|error| match error {
+            NotOne::None { .. } => LogsError::NoPod { pod: pod.to_string(), folder: logs },
+            NotOne::Many { .. } => error.into(),
+        });
+        let PodLogs { uid, folder, containers: with_logs } = found?;
+        let known = args.local.containers(&uid).all;
         if known.is_empty() && with_logs.len() > 1 && args.container.is_none() {
             return Err(LogsError::WhichContainer(with_logs));
         }
@@ -136,13 +138,12 @@ async fn find(args: &Args) -> Result<Found, LogsError> {
         let names = known.into_iter().chain(others).collect();
         return Ok(Found { agent: None, uid: String::new(), folder, names, between: Vec::new() });
     };
-    let told = agent.pods().await.map_err(Unreachable::Agent)?;
-    let pods = Pods::Told(told.clone());
+    let pods = Pods::told_by(&agent).await.map_err(Unreachable::Agent)?;
     let rows = pods.rows();
     let row = pod.find(&rows, &agent.about.node_name)?;
     let folder = agent.about.pod_logs.join(format!("{}_{}_{}", row.namespace, row.name, row.uid));
-    let info = pod_of(&told, row);
-    let names = info.map(|info| container_names(&info.pod)).unwrap_or_default();
+    let info = pods.info(row);
+    let names = info.map(|info| ContainerNames::of(&info.pod).all).unwrap_or_default();
     let is_between = |name: &&String| info.is_some_and(|info| is_between_instances(&info.pod, name));
     let between = names.iter().filter(is_between).cloned().collect();
     let uid = row.uid.clone();

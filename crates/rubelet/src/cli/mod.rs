@@ -18,7 +18,7 @@ mod stop;
 mod watch;
 
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -105,8 +105,12 @@ fn on_one_thread(work: impl Future<Output = ExitCode>) -> ExitCode {
 
 /// Shows a text, if anybody reads it.
 fn show(text: &str) -> io::Result<()> {
-    let mut out = anstream::stdout();
-    match write!(out, "{text}").and_then(|()| out.flush()) {
+    pass_on(text.as_bytes(), &mut anstream::stdout())
+}
+
+/// Writes all of it, if anybody reads it.
+fn pass_on(bytes: &[u8], out: &mut impl io::Write) -> io::Result<()> {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         shown => shown,
     }
@@ -138,7 +142,32 @@ const ERROR: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use clap::CommandFactory;
+
+    /// Takes everything, and fails when it is to be flushed.
+    struct Full(io::ErrorKind);
+
+    impl io::Write for Full {
+        fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+            Ok(piece.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(self.0.into())
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_unless_nobody_reads_it() {
+        let mut taken = Vec::new();
+        super::pass_on(b"\xff\x00", &mut taken).unwrap();
+        assert_eq!(taken, b"\xff\x00");
+        assert!(super::pass_on(b"x", &mut Full(io::ErrorKind::BrokenPipe)).is_ok());
+        let error = super::pass_on(b"x", &mut Full(io::ErrorKind::StorageFull)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

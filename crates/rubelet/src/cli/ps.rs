@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// Pods of all namespaces, which is what is shown anyway
     #[arg(long, short = 'A', conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// A table for people, with more columns, names alone, or a `v1.PodList`
+    /// A table for people, with more columns, names alone, or a `v1.PodList`; without an agent, what the runtime lists
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,
 }
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         match shown.await {
             Ok(pods) => {
                 let text = text(args, &pods);
-                if text.is_empty() {
+                if text.is_empty() && pods.are_all() {
                     remark("no pods");
                 }
                 super::end_with(&text)
@@ -84,7 +84,7 @@ fn text(args: &Args, pods: &Pods) -> String {
     let rows: Vec<Row> = pods.rows().into_iter().filter(|row| is_shown(&row.namespace)).collect();
     if let Some(format) = args.output.structured() {
         return match pods {
-            Pods::Told(told) => {
+            Pods::Told { pods: told, .. } => {
                 let of_namespace =
                     |pod: &&Pod| is_shown(pod.metadata.namespace.as_deref().unwrap_or_default());
                 let items = told.iter().map(|info| &info.pod).filter(of_namespace).cloned().collect();
@@ -140,6 +140,7 @@ mod tests {
             namespace: "default".to_owned(),
             name: "web".to_owned(),
             uid: "1".to_owned(),
+            yields: false,
             ready: "1/1".to_owned(),
             status: "Running".to_owned(),
             restarts: 3,

@@ -15,7 +15,8 @@ use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
 use crate::log::remark;
 use crate::recording;
-use crate::watch::{Events, standstill, told_to_end};
+use crate::signals::{output, standstill, told_to_end};
+use crate::watch::Events;
 
 /// The arguments of `rubelet record`.
 #[derive(Debug, clap::Args)]
@@ -42,6 +43,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> ExitCode {
+    output::never_stops_this_thread();
     super::on_one_thread(async {
         match record(args).await {
             Ok(()) => ExitCode::SUCCESS,

@@ -82,6 +82,8 @@ impl Until {
 
 /// Why it ended early.
 enum Trouble {
+    /// It is a folder, with these in it.
+    Folder(Vec<String>),
     File(io::Error),
     Print(io::Error),
     Damage(Damage),
@@ -92,6 +94,13 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Trouble::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Trouble::Print(error)) => super::fail(Failure::System, &format!("cannot print: {error}")),
+        Err(Trouble::Folder(files)) => {
+            let there = match &files[..] {
+                [] => "and there is nothing in it".to_owned(),
+                files => format!("play one of its files, the oldest first: {}", files.join(", ")),
+            };
+            super::fail(Failure::Usage, &format!("{} is a folder; {there}", args.file.display()))
+        }
         Err(Trouble::File(error)) => {
             super::fail(Failure::Usage, &format!("cannot open {}: {error}", args.file.display()))
         }
@@ -103,6 +112,13 @@ pub(super) fn run(args: &Args) -> ExitCode {
 
 fn replay(args: &Args) -> Result<(), Trouble> {
     let filter = Filter { namespaces: args.namespace.clone(), pods: args.pod.clone(), kinds: Vec::new() };
+    if args.file.is_dir() {
+        let entries = std::fs::read_dir(&args.file).map_err(Trouble::File)?;
+        let mut files: Vec<String> =
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        files.sort();
+        return Err(Trouble::Folder(files));
+    }
     let file = File::open(&args.file).map_err(Trouble::File)?;
     let mut replay = Replay::new(Recording::open(BufReader::new(file)).map_err(Trouble::Damage)?);
     let mut out = io::BufWriter::new(anstream::stdout().lock());
@@ -124,7 +140,9 @@ fn replay(args: &Args) -> Result<(), Trouble> {
             Ok(Some(Played::Event(_))) => others += 1,
             Ok(Some(Played::Gap(inputs))) => {
                 out.flush().map_err(Trouble::Print)?;
-                remark(format_args!("here {inputs} inputs were not recorded, since the disk was too slow"));
+                remark(format_args!(
+                    "here {inputs} inputs were not recorded, since they could not be written"
+                ));
             }
             Ok(None) => break Ok(()),
             Err(damage) => break Err(Trouble::Damage(damage)),
@@ -153,6 +171,12 @@ fn replay(args: &Args) -> Result<(), Trouble> {
         });
     }
     out.flush().map_err(Trouble::Print)?;
+    if replay.lost_answers() > 0 {
+        remark(format_args!(
+            "recorded by another version: {} of its answers fit no question of this one, so events may be missing",
+            replay.lost_answers()
+        ));
+    }
     ended
 }
 

@@ -141,6 +141,7 @@ fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> 
         return Err((Failure::Usage, why));
     }
     let plan = args.plan(named, config, remarks.clone());
+    rubelet_runtime::memory::share_heaps();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -160,7 +161,8 @@ impl Args {
         let urls = self.manifest_url.iter().cloned();
         Plan {
             paths: paths.chain(file.static_pod_path).collect(),
-            urls: urls.chain(file.static_pod_url).collect(),
+            urls: urls.collect(),
+            configured_url: file.static_pod_url,
             url_header_file: self.manifest_url_header_file.clone(),
             runtime_endpoint: named.or(file.runtime_endpoint),
             place: self.place.clone(),

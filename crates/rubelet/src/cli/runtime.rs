@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Ok(root) => root,
         Err(error) => return fail(Failure::System, &error),
     };
-    log.start();
+    log.start_on_stderr();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(Failure::System, &error),

@@ -12,7 +12,7 @@ use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState};
 
 use crate::clean::{clean, clean_lines};
 use crate::http::StopRequest;
-use crate::local::{AgentClient, Local, LocalArgs, LoneRuntime, Unreachable};
+use crate::local::{AgentClient, AgentError, Local, LocalArgs, LoneRuntime, Unreachable};
 use crate::log::remark;
 use crate::pods::{NotChosen, PodName, Pods, Row};
 
@@ -23,8 +23,8 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "rubelet stop [OPTIONS] <POD|--all>",
-    after_help = "With an agent, a pod stays ended until its manifest changes or the agent is started again; to end it \
-for good, remove its manifest. Without one, pods are ended in the runtime, all containers of a pod at once, \
+    after_help = "With an agent, a pod stays ended until its manifest changes or the agent is started again (one that its \
+restartPolicy does not start anew has finished, and stays so); to end it for good, remove its manifest. Without one, pods are ended in the runtime, all containers of a pod at once, \
 after their preStop hooks, and removed."
 )]
 pub(super) struct Args {
@@ -60,22 +60,29 @@ pub(super) fn run(args: &Args) -> ExitCode {
 /// Ends pods; gives how many.
 async fn stop(args: &Args) -> Result<usize, NotChosen> {
     let local = args.local.reach().await?;
-    let rows = Pods::of(&local).await?.rows();
+    let pods = Pods::of(&local).await?;
+    let rows = pods.rows();
+    // What others made in a shared runtime is not ours to end.
+    let is_ours = |row: &&Row| matches!(local, Local::Agent(_)) || args.local.made(&row.uid);
     let wanted: Vec<&Row> = match &args.pod {
         Some(name) => {
             let name = name.clone().in_namespace(args.namespace.as_deref());
-            vec![name.find(&rows, &local.node_name())?]
+            let node = local.node_name();
+            let ours: Vec<&Row> = name.find_all(&rows, &node)?.into_iter().filter(is_ours).collect();
+            // Unless it is the only one that can be meant.
+            if ours.is_empty() { vec![name.find(&rows, &node)?] } else { ours }
         }
         None => {
             let is_meant = |row: &&Row| args.namespace.as_ref().is_none_or(|own| *own == row.namespace);
-            // What others made in a shared runtime is not ours to end.
-            let is_ours = |row: &&Row| matches!(local, Local::Agent(_)) || args.local.made(&row.uid);
             rows.iter().filter(is_meant).filter(is_ours).collect()
         }
     };
     match &local {
         Local::Agent(agent) => stop_by_agent(agent, args, &wanted).await?,
         Local::Runtime(lone) => stop_in_runtime(lone, args, &wanted).await?,
+    }
+    if args.all && !pods.are_all() {
+        return Err(Unreachable::Agent(AgentError::NotAllKnown).into());
     }
     Ok(wanted.len())
 }
@@ -87,21 +94,20 @@ async fn stop_by_agent(agent: &AgentClient, args: &Args, wanted: &[&Row]) -> Res
     let mut left = wanted.to_vec();
     loop {
         let pods = agent.pods().await?;
-        let still_runs = |row: &Row| {
-            pods.iter().any(|info| {
-                info.pod.metadata.uid.as_deref() == Some(row.uid.as_str()) && info.stage != "terminated"
-            })
-        };
-        left.retain(|row| {
-            let runs = still_runs(row);
-            if !runs {
-                has_ended(row);
-            }
-            runs
-        });
-        if left.is_empty() {
+        let mut running = Vec::new();
+        for row in left {
+            let told = pods.iter().find(|info| info.pod.metadata.uid.as_deref() == Some(row.uid.as_str()));
+            let is_over = match told {
+                Some(info) => info.stage == "terminated",
+                // Or it is one that an agent that was started anew does not know yet: then it says so.
+                None => agent.pod(&row.uid).await?.is_none(),
+            };
+            if is_over { has_ended(row) } else { running.push(row) }
+        }
+        if running.is_empty() {
             return Ok(());
         }
+        left = running;
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -189,6 +195,7 @@ mod tests {
     use rubelet_runtime::synthetic::{ContainerSpec, Op, PodSpec, Profile, SyntheticRuntime};
 
     use super::*;
+    use crate::exit::Failure;
     use crate::last_agent::LastAgent;
 
     #[derive(Debug, clap::Parser)]
@@ -237,7 +244,9 @@ mod tests {
         }
         let data = dir.path().to_str().expect("a text");
         let args = Line::parse_from(["stop", "--all", "--data-dir", data, "-r", &runtime.endpoint()]).args;
-        let error = stop(&args).await.expect_err("not ended").to_string();
+        let error = stop(&args).await.expect_err("not ended");
+        assert_eq!(error.failure(), Failure::System, "it can be reached");
+        let error = error.to_string();
         assert!(error.contains("shop/one could not be ended") && error.contains("shop/two could"), "{error}");
     }
 }

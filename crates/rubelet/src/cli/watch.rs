@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
-use crate::watch::{Events, Filter, Format, KindFilter, Watch, told_to_end};
+use crate::signals::{output, told_to_end};
+use crate::watch::{Events, Filter, Format, KindFilter, Watch};
 
 /// The arguments of `rubelet watch`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,10 @@ pub(super) struct Args {
     /// Only pods of these namespaces
     #[arg(long, short, value_delimiter = ',')]
     namespace: Vec<String>,
+
+    /// Pods of all namespaces, which is what is shown anyway
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
 
     /// Only these pods, by name
     #[arg(long, value_delimiter = ',')]
@@ -39,6 +44,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> ExitCode {
     let filter =
         Filter { namespaces: args.namespace.clone(), pods: args.pod.clone(), kinds: args.kinds.clone() };
+    output::never_stops_this_thread();
     super::on_one_thread(async {
         let mut told_to_end = pin!(told_to_end());
         let found = tokio::select! {

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Event;
 
 use pleg::GoDuration;
 
+use super::calls::HANGS;
 use super::finding::{Finding, NAMED, Severity, one_by_one};
 use crate::http::{AgentReport, CallReport};
 use crate::local::PodInfo;
@@ -85,12 +86,13 @@ impl AgentFacts {
                 advice: "restart the agent: pods go on meanwhile; keep its log, since this is a fault of the agent",
             });
         }
-        if !self.report.ready {
+        if let Some(unknown) = self.report.not_known_yet() {
+            let is_young = self.report.uptime < HANGS;
             findings.push(Finding {
                 name: "sourceNotHeard",
-                severity: Severity::Problem,
+                severity: if is_young { Severity::Unclear } else { Severity::Problem },
                 what: "the agent has not seen the runtime and heard every source yet: until then it ends no pod".to_owned(),
-                evidence: format!("not ready {} after its start", GoDuration::in_seconds(self.report.uptime)),
+                evidence: format!("{unknown}, {} after its start", GoDuration::in_tenths(self.report.uptime)),
                 advice: "see whether every path and URL that it was given can be read, and whether the runtime answers",
             });
         }

@@ -19,7 +19,7 @@ fn pod(name: &str, status: &str, detail: Option<&str>) -> PodFacts {
 fn words(change: impl FnOnce(&mut AgentFacts)) -> String {
     let mut agent = AgentFacts {
         place: "/var/lib/rubelet".to_owned(),
-        report: AgentReport { uptime: Duration::from_secs(3_723), ready: true, ..AgentReport::default() },
+        report: AgentReport { uptime: Duration::from_secs(3_723), surveyed: true, ..AgentReport::default() },
         pods: vec![pod("web", "Running", None)],
     };
     change(&mut agent);
@@ -47,7 +47,21 @@ fn a_loop_that_stands_still() {
 
 #[test]
 fn a_source_that_was_not_heard() {
-    insta::assert_snapshot!(words(|agent| agent.report.ready = false));
+    let unheard = || vec!["file /etc/pods".to_owned(), "http http://x/".to_owned()];
+    insta::assert_snapshot!(words(|agent| agent.report.unheard = unheard()));
+    let table = [
+        (2_999, true, "unclear: ", "not heard yet: file /etc/pods, http http://x/, 2.9s after its start"),
+        (3_000, true, "problem: ", "not heard yet: file /etc/pods, http http://x/, 3s after its start"),
+        (2_000, false, "unclear: ", "it is not known yet which pods are on this machine, 2s after its start"),
+        (9_000, false, "problem: ", "it is not known yet which pods are on this machine, 9s after its start"),
+    ];
+    for (uptime, surveyed, severity, evidence) in table {
+        let said = words(|agent| {
+            let uptime = Duration::from_millis(uptime);
+            agent.report = AgentReport { uptime, surveyed, unheard: unheard(), ..AgentReport::default() };
+        });
+        assert!(said.contains(severity) && said.contains(evidence), "{said}");
+    }
 }
 
 #[test]

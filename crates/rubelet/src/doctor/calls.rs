@@ -56,7 +56,7 @@ fn list_trouble(facts: &Facts) -> Option<Finding> {
             Some(list_hangs(operation.as_str(), *waited))
         }
         Unanswered::Waited { operation, waited } => Some(too_short(operation.as_str(), *waited)),
-        Unanswered::Failed { operation, error } => Some(list_fails(format!("{operation}: {error}"))),
+        Unanswered::Failed { operation, error, .. } => Some(list_fails(format!("{operation}: {error}"))),
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn unanswered_status(unanswered: &Unanswered) -> Finding {
         Unanswered::Waited { operation, waited } => {
             format!("{operation} in flight for {}", GoDuration::in_tenths(*waited))
         }
-        Unanswered::Failed { operation, error } => format!("{operation}: {error}"),
+        Unanswered::Failed { operation, error, .. } => format!("{operation}: {error}"),
     };
     Finding {
         name: "statusFails",
@@ -199,7 +199,7 @@ fn judge_lists(lists: &Lists, findings: &mut Vec<Finding>) {
             advice: "a kubelet asks every second: look for a slow disk, for too little CPU, and for dead containers to remove",
         });
     }
-    if lists.in_parts {
+    if lists.in_parts || lists.size > MESSAGE_LIMIT {
         findings.push(Finding {
             name: "listTooLarge",
             severity: Severity::Problem,
@@ -209,7 +209,7 @@ fn judge_lists(lists: &Lists, findings: &mut Vec<Finding>) {
             evidence: counted.clone(),
             advice: TOO_LARGE,
         });
-    } else if lists.largest_message >= MESSAGE_LIMIT / 2 {
+    } else if lists.size >= MESSAGE_LIMIT / 2 {
         findings.push(Finding {
             name: "listNearLimit",
             severity: Severity::Warning,
@@ -217,7 +217,7 @@ fn judge_lists(lists: &Lists, findings: &mut Vec<Finding>) {
                 .to_owned(),
             evidence: format!(
                 "{:.1} MiB of {} MiB, for {counted}",
-                lists.largest_message as f64 / f64::from(1 << 20),
+                lists.size as f64 / f64::from(1 << 20),
                 MESSAGE_LIMIT >> 20
             ),
             advice: "remove dead containers (crictl rm, or the kubelet's maximum-dead-containers) and look for large annotations",

@@ -1,6 +1,6 @@
 //! What the facts mean.
 
-use pleg::GoDuration;
+use pleg::{Failure, GoDuration};
 
 use super::calls;
 use super::facts::Facts;
@@ -36,26 +36,53 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
                      socket; what follows was seen of the runtime from outside",
         });
     }
-    if let Some(reason) = &facts.unreachable {
-        findings.push(Finding {
+    match (unreachable(facts), &facts.ended_with_agent) {
+        (Some(_), Some(folder)) => findings.push(Finding {
+            name: "runtimeEnded",
+            severity: Severity::Problem,
+            what: "no agent runs, and its runtime has ended with it: pods go on, and nobody looks after them".to_owned(),
+            evidence: format!("the last agent of {folder} had its runtime inside, and nobody answers there"),
+            advice: "start it again (rubelet run): it takes the pods over; if another runtime is meant, name it with \
+                     --runtime-endpoint",
+        }),
+        // Whatever else it does not do follows from that.
+        (Some(reason), None) => findings.push(Finding {
             name: "runtimeUnreachable",
             severity: Severity::Problem,
             what: "no runtime answers, so nothing of its pods can be seen".to_owned(),
-            evidence: reason.clone(),
+            evidence: reason.to_owned(),
             advice: "see whether this is its socket (--runtime-endpoint), whether it runs (systemctl status containerd, or crio), \
                      and what it logs",
-        });
-        return findings;
+        }),
+        (None, _) => {
+            conditions(facts, &mut findings);
+            calls::judge(facts, &mut findings);
+            streams::judge(facts, &mut findings);
+        }
     }
-    conditions(facts, &mut findings);
-    calls::judge(facts, &mut findings);
-    streams::judge(facts, &mut findings);
     if let Some(agent) = &facts.agent {
         agent.diagnose(&mut findings);
     }
     clocks(facts, &mut findings);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
+}
+
+/// Why no runtime answers, if none does: neither how it is nor what it has. One question alone may be a plugin's fault.
+fn unreachable(facts: &Facts) -> Option<&str> {
+    if let Some(reason) = &facts.unreachable {
+        return Some(reason);
+    }
+    let reason = facts.conditions.as_ref().err()?.not_reached()?;
+    let is_unlisted = facts
+        .lists
+        .as_ref()
+        .is_some_and(|lists| lists.as_ref().is_err_and(|unanswered| unanswered.not_reached().is_some()));
+    // A runtime that was there when we came, and is gone.
+    let lists_ended = facts.report.as_ref().is_some_and(|report| {
+        report.health.list_error.as_ref().is_some_and(|error| error.failure == Failure::Unavailable)
+    });
+    (is_unlisted || lists_ended).then_some(reason)
 }
 
 fn conditions(facts: &Facts, findings: &mut Vec<Finding>) {

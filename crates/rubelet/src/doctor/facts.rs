@@ -36,6 +36,8 @@ pub(crate) struct Facts {
     pub(crate) silent_agent: Option<String>,
     /// The socket of an agent that died.
     pub(crate) dead_agent: Option<String>,
+    /// The folder of an agent that no longer runs, and had its runtime inside.
+    pub(crate) ended_with_agent: Option<String>,
 }
 
 impl Default for Facts {
@@ -55,7 +57,16 @@ impl Default for Facts {
             agent: None,
             silent_agent: None,
             dead_agent: None,
+            ended_with_agent: None,
         }
+    }
+}
+
+impl Facts {
+    /// Of a runtime that has not even said what it is, in less time than it takes to tell slow from hung.
+    pub(crate) fn of_silence(endpoint: String, waited: Duration) -> Self {
+        let conditions = Err(Unanswered::Waited { operation: Operation::Version, waited });
+        Self { endpoint, conditions, looked_for: waited, ..Self::default() }
     }
 }
 
@@ -74,7 +85,17 @@ pub(crate) enum Unanswered {
     /// None came in the time that there was.
     Waited { operation: Operation, waited: Duration },
     /// It was refused, or never reached the runtime.
-    Failed { operation: Operation, error: String },
+    Failed { operation: Operation, error: String, reached: bool },
+}
+
+impl Unanswered {
+    /// Why it never reached the runtime, if that is so.
+    pub(crate) fn not_reached(&self) -> Option<&str> {
+        match self {
+            Self::Failed { error, reached: false, .. } => Some(error),
+            Self::Failed { .. } | Self::Waited { .. } => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -85,7 +106,8 @@ pub(crate) struct Lists {
     pub(crate) running: usize,
     pub(crate) exited: usize,
     pub(crate) unreadable: usize,
-    pub(crate) largest_message: usize,
+    /// Of the larger one, in bytes.
+    pub(crate) size: usize,
     /// Whether one of them was too large for one message.
     pub(crate) in_parts: bool,
     /// Containers that were made later than now.

@@ -26,6 +26,7 @@ use crate::runtime_kind::RuntimeKind;
 use crate::watch::Events;
 
 use agent::{AgentFacts, PodFacts};
+use calls::HANGS;
 pub(crate) use diagnose::diagnose;
 pub(crate) use facts::Facts;
 use facts::{Clocks, Condition, Lists, Unanswered};
@@ -46,6 +47,9 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
         Ok(found) => found,
         Err(error) => {
             let endpoint = error.endpoint().map(ToString::to_string).unwrap_or_default();
+            if time < HANGS && error.silence().is_some() {
+                return Facts::of_silence(endpoint, time);
+            }
             return Facts { unreachable: Some(error.to_string()), endpoint, ..Facts::default() };
         }
     };
@@ -55,6 +59,8 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
     let clocks = Clocks::read();
     let mut config = Config::default();
     config.follow_events = follow_events;
+    // In these few seconds every change that nobody announces counts: a list every second finds it.
+    config.longest_period = config.relist_period;
     let mut pleg = Pleg::new(CriObserver::new(found.client.clone()), config, Metrics::default());
     pleg.start();
     let handle = pleg.handle();
@@ -113,7 +119,7 @@ pub(crate) async fn examine_agent(
         }
         Err(error) => {
             let (operation, error) = (Operation::Status, error.to_string());
-            facts.conditions = Err(Unanswered::Failed { operation, error });
+            facts.conditions = Err(Unanswered::Failed { operation, error, reached: false });
         }
     }
     facts.clock_jump = clocks.jump();
@@ -140,7 +146,11 @@ async fn ask<T>(
         Ok(Err(error)) if error.is_timeout() => {
             Err(Unanswered::Waited { operation, waited: asked.elapsed() })
         }
-        Ok(Err(error)) => Err(Unanswered::Failed { operation, error: error.explanation().to_string() }),
+        Ok(Err(error)) => Err(Unanswered::Failed {
+            operation,
+            error: error.explanation().to_string(),
+            reached: !error.is_unavailable(),
+        }),
         Err(_) => Err(Unanswered::Waited { operation, waited: asked.elapsed() }),
     }
 }
@@ -191,7 +201,7 @@ async fn lists(client: &RuntimeClient, end: Instant) -> Result<Lists, Unanswered
         running: in_state(ContainerState::Running),
         exited: in_state(ContainerState::Exited),
         unreadable: sandboxes.unreadable + containers.unreadable,
-        largest_message: sandboxes.largest_message.max(containers.largest_message),
+        size: sandboxes.size.max(containers.size),
         in_parts: sandboxes.in_parts || containers.in_parts,
         from_the_future: containers.iter().filter(|container| container.created_at.0 > soon).count(),
     })

@@ -22,7 +22,10 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
                 agent.place
             );
         }
-        let _ = writeln!(text, "{} at {}", clean(&facts.runtime), facts.endpoint);
+        if !facts.endpoint.is_empty() {
+            let runtime = if facts.runtime.is_empty() { "a runtime" } else { &facts.runtime };
+            let _ = writeln!(text, "{} at {}", clean(runtime), facts.endpoint);
+        }
         let _ = text.write_str(&counts(facts));
     }
     for finding in findings {

@@ -44,7 +44,9 @@ fn one_reader_only(facts: &Facts) -> Finding {
                 facts.runtime
             )
         }
-        (Some(_), 0) => format!("{} does so; every change in {time} was announced to us", facts.runtime),
+        (Some(_), 0) => {
+            format!("{} does so; in {time} nothing was found that was not announced to us", facts.runtime)
+        }
         (Some(_), missed) => {
             let of_late = if is_complete_of_late(facts) { "; none of late" } else { "" };
             format!("{missed} changes in {time} were announced to somebody else, or to nobody{of_late}")

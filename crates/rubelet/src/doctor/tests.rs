@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pleg::{
-    Call, CallReport, ClockJump, Health, Report, Stamp, StreamError, StreamFacts, StreamReport, StuckPod,
+    Call, CallReport, ClockJump, Health, ObserveError, Report, Stamp, StreamError, StreamFacts, StreamReport,
+    StuckPod,
 };
 use rubelet_cri::Operation;
 use rubelet_model::PodRef;
@@ -20,6 +21,7 @@ fn well() -> Facts {
         healthy: true,
         problem: None,
         last_list: Some(Duration::from_millis(100)),
+        last_look: None,
         last_inspection: None,
         list_failures: 0,
         list_error: None,
@@ -41,7 +43,7 @@ fn well() -> Facts {
             running: 30,
             exited: 1,
             unreadable: 0,
-            largest_message: 20_000,
+            size: 20_000,
             in_parts: false,
             from_the_future: 0,
         })),
@@ -91,6 +93,7 @@ fn stuck(hung: Call) -> StuckPod {
     StuckPod {
         pod: PodRef::new("u1", "shop", "web"),
         age: Duration::from_secs(4),
+        last_success: None,
         call: Some(call(hung, Some("c0ffee"))),
         failures: 0,
         last_error: None,
@@ -141,8 +144,80 @@ fn a_list_that_hangs_for_us() {
 fn a_list_that_fails_for_us() {
     insta::assert_snapshot!(words(|facts| {
         let (operation, error) = (Operation::ListContainers, "the store is damaged".to_owned());
-        facts.lists = Some(Err(Unanswered::Failed { operation, error }));
+        facts.lists = Some(Err(Unanswered::Failed { operation, error, reached: true }));
     }));
+}
+
+/// Whoever asked, and whenever it went; a single question that is not answered is another matter.
+#[test]
+fn a_runtime_that_is_gone() {
+    let status = |reached| Unanswered::Failed {
+        operation: Operation::Status,
+        error: "nobody listens".to_owned(),
+        reached,
+    };
+    let lists = |reached| {
+        Some(Err(Unanswered::Failed {
+            operation: Operation::ListPodSandbox,
+            error: "nobody listens".to_owned(),
+            reached,
+        }))
+    };
+    let list_error = |failure| ObserveError {
+        call: Call::ListPodSandbox,
+        target: None,
+        failure,
+        message: "nobody listens".into(),
+    };
+    let found = |change: &dyn Fn(&mut Facts)| {
+        let mut facts = well();
+        change(&mut facts);
+        diagnose(&facts).iter().map(|finding| finding.name).collect::<Vec<_>>()
+    };
+    let pleg = |facts: &mut Facts, failure| {
+        facts.report.as_mut().expect("there is one").health.list_error = Some(list_error(failure));
+    };
+    let gone = ["runtimeUnreachable"];
+    assert_eq!(found(&|facts| (facts.conditions, facts.lists) = (Err(status(false)), lists(false))), gone);
+    assert_eq!(
+        found(&|facts| {
+            facts.conditions = Err(status(false));
+            pleg(facts, Failure::Unavailable);
+        }),
+        gone,
+        "it went while it was looked at"
+    );
+    assert_eq!(found(&|facts| facts.conditions = Err(status(false))), ["statusFails"]);
+    assert_eq!(
+        found(&|facts| (facts.conditions, facts.lists) = (Err(status(true)), lists(true))),
+        ["statusFails", "listFails"]
+    );
+    assert_eq!(
+        found(&|facts| {
+            facts.conditions = Err(status(false));
+            pleg(facts, Failure::Refused);
+        }),
+        ["statusFails", "listFails"]
+    );
+}
+
+#[test]
+fn a_runtime_that_does_not_say_what_it_is() {
+    let facts = Facts::of_silence("unix:///run/r.sock".to_owned(), Duration::from_secs(2));
+    let findings = diagnose(&facts);
+    assert_eq!(findings.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["tooShort"]);
+    let said = anstream::adapter::strip_str(&text(&facts, &findings)).to_string();
+    assert!(said.contains("version") && said.contains("/run/r.sock"), "{said}");
+}
+
+#[test]
+fn a_runtime_that_has_ended_with_its_agent() {
+    let facts = Facts {
+        unreachable: Some("none of these sockets exists: /run/containerd/containerd.sock".to_owned()),
+        ended_with_agent: Some("/var/lib/rubelet".to_owned()),
+        ..Facts::default()
+    };
+    insta::assert_snapshot!(anstream::adapter::strip_str(&text(&facts, &diagnose(&facts))).to_string());
 }
 
 #[test]
@@ -258,9 +333,21 @@ fn lists_that_are_slow_large_and_full_of_the_dead() {
     insta::assert_snapshot!(words(|facts| {
         let Some(Ok(lists)) = &mut facts.lists else { unreachable!("they were answered") };
         lists.took = Duration::from_millis(2_345);
-        lists.largest_message = 9 << 20;
+        lists.size = 9 << 20;
         (lists.containers, lists.exited, lists.unreadable) = (18_030, 18_000, 2);
     }));
+}
+
+#[test]
+fn a_list_that_came_as_a_stream_is_too_large_for_others_all_the_same() {
+    let said = |size, in_parts| {
+        words(|facts| {
+            let Some(Ok(lists)) = &mut facts.lists else { unreachable!("they were answered") };
+            (lists.size, lists.in_parts) = (size, in_parts);
+        })
+    };
+    assert_eq!(said(17 << 20, false), said(1 << 20, true));
+    assert_ne!(said(16 << 20, false), said(1 << 20, true));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use rubelet_agent::sync_loop::Readiness;
 use serde::Deserialize;
 
 use super::State;
+use super::report::not_known_yet;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
@@ -20,21 +21,26 @@ type Check = (&'static str, Result<(), String>);
 
 /// The process lives and its loop goes round.
 pub(super) async fn livez(Extract(state): Extract<State>, Query(asked): Query<Asked>) -> Answer {
-    answer(&[ping(), sync_loop(&state)], &asked)
+    answer("livez", &[ping(), sync_loop(&state)], &asked)
 }
 
 /// Pods are observed, and every source was heard.
 pub(super) async fn readyz(Extract(state): Extract<State>, Query(asked): Query<Asked>) -> Answer {
-    answer(&[ping(), sync_loop(&state), pleg(&state), sources(&state)], &asked)
+    answer("readyz", &[ping(), sync_loop(&state), pleg(&state), sources(&state)], &asked)
 }
 
-/// As the kubelet's: what should make somebody look.
+/// As the kubelet's: what a restart may mend. A runtime that hangs is not among it.
 pub(super) async fn healthz(Extract(state): Extract<State>, Query(asked): Query<Asked>) -> Answer {
-    answer(&[ping(), sync_loop(&state), pleg(&state)], &asked)
+    answer("healthz", &[ping(), log(), sync_loop(&state)], &asked)
 }
 
 fn ping() -> Check {
     ("ping", Ok(()))
+}
+
+/// Nobody who logs waits for whoever reads it.
+fn log() -> Check {
+    ("log", Ok(()))
 }
 
 fn sync_loop(state: &State) -> Check {
@@ -52,19 +58,10 @@ fn sources(state: &State) -> Check {
 }
 
 fn heard(readiness: &Readiness) -> Result<(), String> {
-    if !readiness.was_surveyed {
-        return Err("it is not known yet which pods are on this machine".to_owned());
-    }
-    match &readiness.unheard[..] {
-        [] => Ok(()),
-        unheard => {
-            let names: Vec<String> = unheard.iter().map(ToString::to_string).collect();
-            Err(format!("not heard yet: {}", names.join(", ")))
-        }
-    }
+    not_known_yet(readiness.was_surveyed, &readiness.unheard).map_or(Ok(()), Err)
 }
 
-fn answer(checks: &[Check], asked: &Asked) -> Answer {
+fn answer(path: &str, checks: &[Check], asked: &Asked) -> Answer {
     let is_well = checks.iter().all(|(_, result)| result.is_ok());
     if is_well && asked.verbose.is_none() {
         return (StatusCode::OK, "ok".to_owned());
@@ -76,13 +73,9 @@ fn answer(checks: &[Check], asked: &Asked) -> Answer {
             Err(problem) => writeln!(text, "[-]{name} failed: {problem}"),
         };
     }
-    let (status, verdict) = if is_well {
-        (StatusCode::OK, "check passed")
-    } else {
-        (StatusCode::INTERNAL_SERVER_ERROR, "check failed")
-    };
-    text.push_str(verdict);
-    text.push('\n');
+    let (status, verdict) =
+        if is_well { (StatusCode::OK, "passed") } else { (StatusCode::INTERNAL_SERVER_ERROR, "failed") };
+    let _ = writeln!(text, "{path} check {verdict}");
     (status, text)
 }
 
@@ -110,10 +103,10 @@ mod tests {
     fn all_well_is_ok_and_failures_are_named() {
         let quiet = Asked { verbose: None };
         let checks: [Check; 2] = [("ping", Ok(())), ("pleg", Err("stuck".to_owned()))];
-        assert_eq!(answer(&checks[..1], &quiet), (StatusCode::OK, "ok".to_owned()));
-        let wanted = "[+]ping ok\n[-]pleg failed: stuck\ncheck failed\n";
-        assert_eq!(answer(&checks, &quiet), (StatusCode::INTERNAL_SERVER_ERROR, wanted.to_owned()));
+        assert_eq!(answer("livez", &checks[..1], &quiet), (StatusCode::OK, "ok".to_owned()));
+        let wanted = "[+]ping ok\n[-]pleg failed: stuck\nreadyz check failed\n";
+        assert_eq!(answer("readyz", &checks, &quiet), (StatusCode::INTERNAL_SERVER_ERROR, wanted.to_owned()));
         let verbose = Asked { verbose: Some(String::new()) };
-        assert_eq!(answer(&checks[..1], &verbose).1, "[+]ping ok\ncheck passed\n");
+        assert_eq!(answer("healthz", &checks[..1], &verbose).1, "[+]ping ok\nhealthz check passed\n");
     }
 }

@@ -146,10 +146,15 @@ async fn views(Extract(state): Extract<State>) -> Response {
     Json(all.iter().map(|view| View::of(view)).collect::<Vec<_>>()).into_response()
 }
 
+/// That a pod is not there is known only by an agent that knows all of them, or has seen it go.
 async fn one_view(Extract(state): Extract<State>, Path(uid): Path<String>) -> Response {
-    match state.0.agent.board().get(&uid.as_str().into()) {
+    let (agent, uid) = (&state.0.agent, uid.as_str().into());
+    match agent.board().get(&uid) {
         Some(view) => Json(View::of(&view)).into_response(),
-        None => StatusCode::NOT_FOUND.into_response(),
+        None if agent.ready().borrow().is_ready() || agent.board().is_gone(&uid) => {
+            StatusCode::NOT_FOUND.into_response()
+        }
+        None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }
 

@@ -17,11 +17,16 @@ use super::{Shared, State};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentReport {
     /// For how long it has run.
+    #[serde(rename = "uptimeSeconds", with = "pleg::seconds")]
     pub(crate) uptime: Duration,
     /// What is wrong with the sync loop, if something is.
     pub(crate) sync_loop: Option<String>,
-    /// Whether the runtime was seen and every source was heard.
-    pub(crate) ready: bool,
+    /// Whether it knows which pods of its own are on this machine.
+    #[serde(default = "yes")]
+    pub(crate) surveyed: bool,
+    /// The sources that it has not heard yet.
+    #[serde(default)]
+    pub(crate) unheard: Vec<String>,
     /// The sources that something was ever wrong with.
     pub(crate) sources: Vec<SourceReport>,
     /// Calls of the agent itself that the runtime has not answered for a while, the oldest first.
@@ -30,6 +35,26 @@ pub(crate) struct AgentReport {
     /// How late its probes are.
     #[serde(default)]
     pub(crate) probes: ProbeReport,
+}
+
+/// Of agents that do not say it.
+fn yes() -> bool {
+    true
+}
+
+impl AgentReport {
+    /// What it does not know yet: until it does, there may be pods of which it does not tell.
+    pub(crate) fn not_known_yet(&self) -> Option<String> {
+        not_known_yet(self.surveyed, &self.unheard)
+    }
+}
+
+pub(super) fn not_known_yet(surveyed: bool, unheard: &[impl ToString]) -> Option<String> {
+    if !surveyed {
+        return Some("it is not known yet which pods are on this machine".to_owned());
+    }
+    let names: Vec<String> = unheard.iter().map(ToString::to_string).collect();
+    (!names.is_empty()).then(|| format!("not heard yet: {}", names.join(", ")))
 }
 
 /// A call that was not answered yet.
@@ -45,8 +70,10 @@ pub(crate) struct CallReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
     /// For how long.
+    #[serde(rename = "ageSeconds", with = "pleg::seconds")]
     pub(crate) age: Duration,
     /// How long what it starts may take: the grace of a container, the timeout of a command.
+    #[serde(rename = "grantedSeconds", with = "pleg::seconds")]
     pub(crate) granted: Duration,
 }
 
@@ -57,6 +84,7 @@ pub(crate) struct ProbeReport {
     /// Commands that are due and wait for their turn.
     pub(crate) waiting: usize,
     /// How late the latest is.
+    #[serde(rename = "longestSeconds", with = "pleg::seconds")]
     pub(crate) longest: Duration,
 }
 
@@ -90,10 +118,12 @@ pub(super) async fn report(Extract(state): Extract<State>) -> Json<AgentReport> 
         })
         .collect();
     let delays = state.0.numbers.probe_delays();
+    let readiness = agent.ready().borrow().clone();
     Json(AgentReport {
         uptime: state.0.started.elapsed(),
         sync_loop: agent.pulse().check().err().map(|error| error.to_string()),
-        ready: agent.ready().borrow().is_ready(),
+        surveyed: readiness.was_surveyed,
+        unheard: readiness.unheard.iter().map(ToString::to_string).collect(),
         sources,
         calls: calls(&state.0),
         probes: ProbeReport { waiting: delays.waiting, longest: delays.longest },
@@ -127,4 +157,49 @@ fn calls(state: &Shared) -> Vec<CallReport> {
         CallReport { call: call_name, pod, target, age: call.age, granted: call.granted }
     };
     old.into_iter().map(report).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_seconds_for_programs() {
+        let call = CallReport {
+            call: "stop_container".to_owned(),
+            pod: Some("shop/web".to_owned()),
+            target: Some("c0ffee".to_owned()),
+            age: Duration::from_millis(1_500),
+            granted: Duration::from_secs(30),
+        };
+        let report = AgentReport {
+            uptime: Duration::from_millis(62_500),
+            surveyed: true,
+            unheard: vec!["file /pods".to_owned()],
+            calls: vec![call],
+            probes: ProbeReport { waiting: 1, longest: Duration::from_millis(250) },
+            ..AgentReport::default()
+        };
+        let wanted = serde_json::json!({
+            "uptimeSeconds": 62.5,
+            "syncLoop": null,
+            "surveyed": true,
+            "unheard": ["file /pods"],
+            "sources": [],
+            "calls": [{
+                "call": "stop_container", "pod": "shop/web", "target": "c0ffee", "ageSeconds": 1.5, "grantedSeconds": 30.0,
+            }],
+            "probes": {"waiting": 1, "longestSeconds": 0.25},
+        });
+        assert_eq!(serde_json::to_value(&report).unwrap(), wanted);
+        let read: AgentReport = serde_json::from_value(wanted).unwrap();
+        assert_eq!((read.uptime, read.calls[0].age), (report.uptime, report.calls[0].age));
+    }
+
+    #[test]
+    fn an_agent_of_before_is_understood() {
+        let before = serde_json::json!({"uptimeSeconds": 62.5, "syncLoop": null, "sources": []});
+        let read: AgentReport = serde_json::from_value(before).unwrap();
+        assert_eq!(read.not_known_yet(), None);
+    }
 }

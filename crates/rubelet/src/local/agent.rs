@@ -27,6 +27,11 @@ pub(crate) struct AgentClient {
 /// How long an agent may take to answer. It answers from memory, whatever hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// So long after its start an agent may not know all of its pods yet, and is waited for.
+const YOUNG: Duration = Duration::from_secs(5);
+/// How often to look whether it does.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// The agent does not answer as it should.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AgentError {
@@ -42,6 +47,8 @@ pub(crate) enum AgentError {
     NotAllowed(PathBuf),
     #[error("cannot talk to the agent at {}: {source}", socket.display())]
     Connection { socket: PathBuf, source: io::Error },
+    #[error("the agent does not know all of its pods yet, so there may be more of them; try again later")]
+    NotAllKnown,
     #[error("the agent refused: {0}")]
     Refused(StatusCode),
     #[error("the agent's answer is not understood: {0}; is it of another version?")]
@@ -56,6 +63,7 @@ impl AgentError {
             Self::Silent { .. }
             | Self::NotAllowed(_)
             | Self::Connection { .. }
+            | Self::NotAllKnown
             | Self::Refused(_)
             | Self::NotUnderstood(_) => None,
         }
@@ -124,15 +132,29 @@ impl AgentClient {
         self.get("/debug/pleg").await
     }
 
-    /// Every pod.
+    /// What it does not know yet: until it does, there may be pods of which it does not tell. One that was started a moment
+    /// ago is waited for.
+    pub(crate) async fn not_known_yet(&self) -> Result<Option<String>, AgentError> {
+        loop {
+            let report = self.report().await?;
+            let unknown = report.not_known_yet();
+            if unknown.is_none() || report.uptime >= YOUNG {
+                return Ok(unknown);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Every pod that it knows.
     pub(crate) async fn pods(&self) -> Result<Vec<PodInfo>, AgentError> {
         self.get("/views").await
     }
 
-    /// One pod, if it is there.
+    /// One pod, if it is there. An error, if that is not known yet.
     pub(crate) async fn pod(&self, uid: &str) -> Result<Option<PodInfo>, AgentError> {
         match self.get(&format!("/views/{uid}")).await {
             Err(AgentError::Refused(StatusCode::NOT_FOUND)) => Ok(None),
+            Err(AgentError::Refused(StatusCode::SERVICE_UNAVAILABLE)) => Err(AgentError::NotAllKnown),
             info => info.map(Some),
         }
     }

@@ -5,10 +5,10 @@ mod agent;
 use std::fs::File;
 use std::path::PathBuf;
 
-use rubelet_agent::board::kept_containers;
+use rubelet_agent::board::{ContainerNames, kept_containers};
 use rubelet_agent::cgroup::PodGroups;
 use rubelet_agent::leavings::Leavings;
-use rubelet_agent::runtime::CallError;
+use rubelet_agent::runtime::{CallError, CallFailure};
 use rubelet_agent::volumes::{DataDirectory, Volumes};
 use rubelet_cri::{Endpoint, EndpointError, Metrics, Options, RuntimeClient};
 use tokio::time::Instant;
@@ -93,7 +93,10 @@ impl Unreachable {
     /// How a command ends for it.
     pub(crate) fn failure(&self) -> Failure {
         match self {
-            Self::Nobody(_) | Self::Runtime(_) | Self::NotEnded(_) | Self::Agent(_) => Failure::Runtime,
+            Self::Nobody(_) | Self::Runtime(_) | Self::Agent(_) => Failure::Runtime,
+            Self::NotEnded(pods) if pods.iter().all(|(_, error)| is_silent(error)) => Failure::Runtime,
+            // It can be talked to: the end of a pod is what it could not do.
+            Self::NotEnded(_) => Failure::System,
             Self::Embedded(_) | Self::Place(_) | Self::Folder(_) | Self::LastAgent(_) => Failure::System,
             Self::Endpoint(_) | Self::Environment(_) => Failure::Usage,
         }
@@ -145,8 +148,11 @@ impl LocalArgs {
         Ok(Local::Runtime(LoneRuntime { client, node_name, has_folder: true, _embedded: Some(embedded) }))
     }
 
-    /// The agent, if one runs.
+    /// The agent, if one runs and is to be asked.
     pub(crate) async fn agent(&self) -> Result<Option<AgentClient>, Unreachable> {
+        if self.runtime_endpoint.is_some() {
+            return Ok(None);
+        }
         Ok(AgentClient::connect(&self.place.agent_socket()?).await?)
     }
 
@@ -181,8 +187,8 @@ impl LocalArgs {
         }
     }
 
-    /// What the containers of a pod are called, as in its manifest, if an agent of this folder ever knew.
-    pub(crate) fn containers(&self, uid: &str) -> Vec<String> {
+    /// What the containers of a pod are called, if an agent of this folder ever knew.
+    pub(crate) fn containers(&self, uid: &str) -> ContainerNames {
         let folder = self.place.path().ok();
         folder.map(|folder| kept_containers(&DataDirectory::new(folder), uid)).unwrap_or_default()
     }
@@ -196,6 +202,11 @@ impl LocalArgs {
 async fn lone(endpoint: &Endpoint, last: Option<&LastAgent>) -> Result<LoneRuntime, Unreachable> {
     let node_name = last.map(|last| last.node_name.clone());
     Ok(LoneRuntime { client: greet(endpoint).await?, node_name, has_folder: false, _embedded: None })
+}
+
+/// Whether the runtime has not answered.
+fn is_silent(error: &CallError) -> bool {
+    matches!(error.failure, CallFailure::Unavailable | CallFailure::Timeout)
 }
 
 /// Which pods could not be ended, and why.

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::printer::{Printer, Streams, Style};
 use super::tail::Tail;
+use crate::signals;
 
 /// How often to look for more.
 const LOOK: Duration = Duration::from_millis(100);
@@ -35,6 +36,7 @@ impl Follower {
         let (newcomers, received) = channel();
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new().name("logs".to_owned()).spawn(move || {
+            signals::output::never_stops_this_thread();
             show_all(&received);
             drop(end);
         })?;

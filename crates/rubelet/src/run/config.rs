@@ -4,6 +4,7 @@
 mod fields;
 mod node;
 mod upkeep;
+mod url;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -17,12 +18,13 @@ use super::Listen;
 use fields::{Fields, wrong};
 pub(crate) use node::{GroupConfig, NodeConfig};
 pub(crate) use upkeep::Upkeep;
+pub(crate) use url::ConfiguredUrl;
 
 /// What a configuration file says; nothing where it says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileConfig {
     pub(crate) static_pod_path: Option<PathBuf>,
-    pub(crate) static_pod_url: Option<String>,
+    pub(crate) static_pod_url: Option<ConfiguredUrl>,
     pub(crate) pod_logs: Option<PathBuf>,
     pub(crate) runtime_endpoint: Option<Endpoint>,
     pub(crate) resync: Option<Duration>,
@@ -50,8 +52,8 @@ const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 /// The file is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
     #[error("it is larger than {} MiB, and no configuration is", LARGEST >> 20)]
     TooLarge,
     #[error("{0}")]
@@ -70,7 +72,7 @@ impl FileConfig {
         let mut text = String::new();
         let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
         match read {
-            Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
+            Err(source) => Err(ConfigError::Unreadable(source)),
             Ok(_) if text.len() as u64 > LARGEST => Err(ConfigError::TooLarge),
             Ok(_) => Self::read(&text),
         }
@@ -95,7 +97,7 @@ impl FileConfig {
             node: NodeConfig::take(&mut fields, &mut ignored)?,
             upkeep: Upkeep::take(&mut fields)?,
             static_pod_path: fields.amount("staticPodPath")?,
-            static_pod_url: fields.amount("staticPodURL")?,
+            static_pod_url: ConfiguredUrl::take(&mut fields)?,
             pod_logs: fields.amount("podLogsDir")?,
             runtime_endpoint: fields.endpoint("containerRuntimeEndpoint")?,
             resync: fields.duration("syncFrequency")?,

@@ -12,6 +12,28 @@ pub(super) async fn open(
     client: &RuntimeClient,
     remarks: &Remarks,
 ) -> Option<(PodGroups, CgroupSettings)> {
+    let opened = try_open(config, client, remarks).await;
+    let driver = opened.as_ref().map(|(_, settings)| settings.driver);
+    if let Some(why) = why_processes_are_not_limited(driver).filter(|_| config.pids_limit.is_some()) {
+        remarks.print(&format!("podPidsLimit has no effect: {why}"));
+    }
+    opened
+}
+
+/// Only groups that are made here have a limit of processes.
+fn why_processes_are_not_limited(driver: Option<Driver>) -> Option<&'static str> {
+    match driver {
+        Some(Driver::Cgroupfs) => None,
+        Some(Driver::Systemd) => Some("the runtime leaves control groups to systemd"),
+        None => Some("pods have no control groups of their own"),
+    }
+}
+
+async fn try_open(
+    config: &GroupConfig,
+    client: &RuntimeClient,
+    remarks: &Remarks,
+) -> Option<(PodGroups, CgroupSettings)> {
     if !config.are_made {
         return None;
     }
@@ -19,9 +41,6 @@ pub(super) async fn open(
         Some(driver) => driver,
         None => config.driver.unwrap_or_default(),
     };
-    if driver == Driver::Systemd && config.pids_limit.is_some() {
-        remarks.print("podPidsLimit has no effect: the runtime leaves control groups to systemd");
-    }
     let usual = CgroupSettings::default();
     let settings = CgroupSettings {
         driver,
@@ -64,6 +83,14 @@ fn of_containerd(config: &str) -> Option<Driver> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_groups_that_are_made_here_limit_processes() {
+        assert_eq!(why_processes_are_not_limited(Some(Driver::Cgroupfs)), None);
+        for driver in [Some(Driver::Systemd), None] {
+            assert!(why_processes_are_not_limited(driver).is_some(), "{driver:?}");
+        }
+    }
 
     #[test]
     fn an_older_containerd_shows_who_makes_groups() {

@@ -24,7 +24,7 @@ use rubelet_cri::Endpoint;
 
 use crate::place::Place;
 
-pub(crate) use config::{FileConfig, GroupConfig, NodeConfig, Upkeep};
+pub(crate) use config::{ConfiguredUrl, FileConfig, GroupConfig, NodeConfig, Upkeep};
 pub(crate) use embedded::{Embedded, EmbeddedError};
 pub(crate) use node::name as node_name;
 pub(crate) use remarks::Remarks;
@@ -35,6 +35,8 @@ pub(crate) use wire::{Ended, RunError, run};
 pub(crate) struct Plan {
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) urls: Vec<String>,
+    /// The URL of the configuration file, which has headers of its own.
+    pub(crate) configured_url: Option<ConfiguredUrl>,
     pub(crate) url_header_file: Option<PathBuf>,
     /// The embedded runtime, if none is given.
     pub(crate) runtime_endpoint: Option<Endpoint>,
@@ -71,9 +73,33 @@ pub(crate) struct Plan {
 pub(crate) struct Listen(pub(crate) Option<SocketAddr>);
 
 impl FromStr for Listen {
-    type Err = std::net::AddrParseError;
+    type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "off" { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let address =
+            text.parse().map_err(|_| "give an address and a port, as in 127.0.0.1:10255, or off")?;
+        Ok(Self(Some(address)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_to_listen_is_an_address_with_a_port_or_off() {
+        for (text, wanted) in
+            [("off", None), ("127.0.0.1:10255", Some("127.0.0.1:10255")), ("[::1]:0", Some("[::1]:0"))]
+        {
+            let wanted = wanted.map(|address| address.parse().unwrap());
+            assert_eq!(text.parse(), Ok(Listen(wanted)), "{text}");
+        }
+        for text in ["", "localhost:10255", ":10255", "10255", "127.0.0.1", "Off"] {
+            let error = text.parse::<Listen>().unwrap_err();
+            assert!(error.contains("as in 127.0.0.1:10255, or off"), "{text}");
+        }
     }
 }

@@ -196,7 +196,7 @@ mod tests {
         pod.metadata.name = Some(name.to_owned());
         pod.metadata.namespace = Some("default".to_owned());
         let status = PodStatus::default();
-        Arc::new(PodView { pod: Arc::new(pod), status, version: 1, stage, events: Vec::new() })
+        Arc::new(PodView { pod: Arc::new(pod), source: None, status, version: 1, stage, events: Vec::new() })
     }
 
     fn wanted(wanted: usize) -> Outlook {

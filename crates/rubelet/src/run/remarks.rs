@@ -21,7 +21,7 @@ impl Remarks {
             Some(screen) => Self::Table(screen),
             None => {
                 let log = Log::default();
-                log.start();
+                log.start_on_stderr();
                 Self::Plain(log)
             }
         }
@@ -52,12 +52,11 @@ impl Remarks {
     }
 }
 
+/// Says each piece that is written to it: what is logged.
 impl io::Write for Remarks {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Table(screen) => screen.write(piece),
-            Self::Plain(log) => log.write(piece),
-        }
+        self.print(&String::from_utf8_lossy(piece));
+        Ok(piece.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

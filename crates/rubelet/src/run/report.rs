@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
-use rubelet_agent::board::{Board, PodView, Stage};
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
+use rubelet_agent::board::{Board, PodView};
 use rubelet_agent::manifest::Problem;
 use rubelet_agent::runtime::{ImageStore, Runtime};
 use rubelet_agent::source::SourceId;
@@ -30,26 +31,45 @@ pub(super) fn introduce(plan: &Plan, urls: Vec<String>, runtime: &str, address: 
     let all: Vec<String> = paths.chain(urls).collect();
     plan.remarks.print(&clean(&format!("running the pods of {} with {runtime}", all.join(", "))));
     if let Some(address) = address {
+        let folder = folder_option(plan);
         plan.remarks.print(&format!(
-            "{FAINT}http://{address}/pods shows them, rubelet ps too; Ctrl-C ends the agent, not the pods{FAINT:#}"
+            "{FAINT}http://{address}/pods shows them, rubelet ps{folder} too; Ctrl-C ends the agent, not the pods{FAINT:#}"
         ));
+    }
+}
+
+/// What to add to other commands for them to find this agent.
+fn folder_option(plan: &Plan) -> String {
+    if plan.place.is_usual() {
+        String::new()
+    } else {
+        format!(" --data-dir {}", plan.place.given().display())
     }
 }
 
 /// Says what goes on, and how to end it.
 pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
-    let running = agent.board().all().iter().filter(|view| view.stage != Stage::Terminated).count();
+    let running = agent.board().all().iter().filter(|view| goes_on(&view.status)).count();
+    let knows = agent.ready().borrow().is_ready();
     if running == 0 {
-        plan.remarks.print("the agent has ended; no pod runs");
+        let pods = if knows { "no pod runs" } else { "it does not know whether pods run" };
+        plan.remarks.print(&format!("the agent has ended; {pods}"));
         return;
     }
-    let is_default = plan.place.given() == std::path::Path::new("/var/lib/rubelet");
-    let folder =
-        if is_default { String::new() } else { format!(" --data-dir {}", plan.place.given().display()) };
+    let folder = folder_option(plan);
     let pods = if running == 1 { "1 pod goes on".to_owned() } else { format!("{running} pods go on") };
+    let least = if knows { "" } else { "at least " };
     plan.remarks.print(&format!(
-        "the agent has ended; {pods}. `rubelet run` takes over again; `rubelet stop --all{folder}` ends them"
+        "the agent has ended; {least}{pods}. `rubelet run` takes over again; `rubelet stop --all{folder}` ends them"
     ));
+}
+
+/// Whether something of a pod runs. One that waits, for an image, a restart or a pod of its name, waits for an agent.
+fn goes_on(status: &PodStatus) -> bool {
+    let statuses = [&status.init_container_statuses, &status.container_statuses];
+    let runs =
+        |container: &ContainerStatus| container.state.as_ref().is_some_and(|state| state.running.is_some());
+    statuses.into_iter().flatten().flatten().any(runs)
 }
 
 /// Runs the agent and shows how it goes, until it should end.
@@ -252,6 +272,28 @@ mod tests {
         };
         let line = pod_line(&summary, Widths::default());
         assert_eq!(line.matches("a\u{fffd}[2J b").count(), 3, "{line:?}");
+    }
+
+    #[test]
+    fn what_waits_does_not_go_on() {
+        use k8s_openapi::api::core::v1::{ContainerState, ContainerStateRunning, ContainerStateWaiting};
+        let container = |runs: bool| {
+            let mut state = ContainerState::default();
+            if runs {
+                state.running = Some(ContainerStateRunning::default());
+            } else {
+                state.waiting = Some(ContainerStateWaiting::default());
+            }
+            ContainerStatus { state: Some(state), ..ContainerStatus::default() }
+        };
+        let of = |init: &[bool], main: &[bool]| {
+            let all = |runs: &[bool]| Some(runs.iter().map(|runs| container(*runs)).collect());
+            let (init_container_statuses, container_statuses) = (all(init), all(main));
+            goes_on(&PodStatus { init_container_statuses, container_statuses, ..PodStatus::default() })
+        };
+        assert!(!goes_on(&PodStatus::default()), "it waits for another");
+        assert!(!of(&[false], &[false]));
+        assert!(of(&[true], &[false]) && of(&[], &[false, true]));
     }
 
     #[test]

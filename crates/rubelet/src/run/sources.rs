@@ -60,43 +60,42 @@ impl AnySource {
     }
 }
 
-/// The sources of a run.
-pub(super) fn sources(plan: &Plan, node_name: &str) -> Result<Vec<AnySource>, SourcesError> {
-    if plan.paths.is_empty() && plan.urls.is_empty() {
+/// The sources of a run, which keep what they last heard below `data`.
+pub(super) fn sources(plan: &Plan, node_name: &str, data: &Path) -> Result<Vec<AnySource>, SourcesError> {
+    if plan.paths.is_empty() && plan.urls.is_empty() && plan.configured_url.is_none() {
         return Err(SourcesError::Nothing);
     }
     if plan.url_header_file.is_some() {
-        match plan.urls.len() {
+        match plan.urls.len() + usize::from(plan.configured_url.is_some()) {
             0 => return Err(SourcesError::HeadersForNobody),
             1 => {}
             many => return Err(SourcesError::HeadersForMany(many)),
         }
     }
-    let kept = plan.place.path().map(|path| path.join("manifests")).ok();
+    let kept = data.join("manifests");
     let file = |path: &PathBuf| {
         let mut source = FileSource::new(manifest_path(path)?, node_name);
         if let Some(poll) = plan.file_poll {
             source = source.poll_period(poll);
         }
-        Ok(AnySource::File(match &kept {
-            Some(kept) => source.keep_last_good(kept),
-            None => source,
-        }))
+        Ok(AnySource::File(source.keep_last_good(&kept)))
     };
-    let url = |url: &String| {
+    let url = |url: &String, headers: &[(String, String)]| {
         let mut source = HttpSource::new(url, node_name)?;
+        for (name, value) in headers {
+            source = source.header(name, value)?;
+        }
         if let Some(header_file) = &plan.url_header_file {
             source = source.header_file(header_file);
         }
         if let Some(poll) = plan.url_poll {
             source = source.poll_period(poll);
         }
-        Ok(AnySource::Http(match &kept {
-            Some(kept) => source.keep_last_good(kept),
-            None => source,
-        }))
+        Ok(AnySource::Http(source.keep_last_good(&kept)))
     };
-    plan.paths.iter().map(file).chain(plan.urls.iter().map(url)).collect()
+    let urls = plan.urls.iter().map(|given| url(given, &[]));
+    let configured = plan.configured_url.iter().map(|given| url(&given.url, &given.headers));
+    plan.paths.iter().map(file).chain(urls).chain(configured).collect()
 }
 
 /// The path of manifests that are there now. Links in it stay: what they lead to is changed by changing them.

@@ -1,12 +1,12 @@
 //! Builds everything that `rubelet run` consists of, and connects it. Nothing else does.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pleg::Pleg;
 use pleg::cri::CriObserver;
 use pleg::record::{RecordError, Recorder};
+use pleg::{Handle, Pleg};
 use prometheus_client::registry::Registry;
 use rubelet_agent::admission::RuntimeFeatures;
 use rubelet_agent::gc::{ImageCollector, LogLinks, LogRotation};
@@ -16,18 +16,20 @@ use rubelet_agent::runtime::{CallBook, CriRuntime};
 use rubelet_agent::settings::{Settings, pleg_config};
 use rubelet_agent::source::{Feed, Inbox};
 use rubelet_agent::sync_loop::{Agent, AgentParts};
+use rubelet_agent::volumes::DataDirectory;
 use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient};
 use tokio::sync::watch;
 
 use super::crew::{Crew, Lost};
 use super::embedded::{Embedded, EmbeddedError};
+use super::remarks::Remarks;
 use super::sources::{AnySource, SourcesError, sources};
 use super::{Plan, groups, node, once, report, rest, user_ids};
 use crate::http::{About, Server, ServerError, State, Witnesses};
 use crate::last_agent::{Groups, LastAgent, LastAgentError};
 use crate::place::PlaceError;
 use crate::recording;
-use crate::watch::{standstill, told_to_end};
+use crate::signals::{standstill, told_to_end};
 
 /// Where everybody looks for the logs of pods, and of containers.
 const USUAL_POD_LOGS: &str = "/var/log/pods";
@@ -85,7 +87,8 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         return Err(RunError::NodeName { name: node_name, why });
     }
     let _taken = plan.place.take().await?;
-    let sources = sources(&plan, &node_name)?;
+    let data = plan.place.path().map_err(|source| unusable(&plan, source))?;
+    let sources = sources(&plan, &node_name, &data)?;
     let mut runtime = Connected::to(&plan).await?;
 
     let mut registry = Registry::default();
@@ -114,8 +117,8 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         node_name: node_name.clone(),
         groups: groups.as_ref().map(|(_, settings)| Groups::of(settings)),
     };
-    told.write(&plan.place.path().map_err(|source| unusable(&plan, source))?)?;
-    let settings = settings(&plan, node_name, &runtime);
+    told.write(&data)?;
+    let settings = settings(&plan, data, node_name, &runtime);
     let data = settings.data.clone();
     let inbox = Inbox::default();
     let (feed, updates) = Feed::new(inbox.clone());
@@ -132,22 +135,17 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         metrics: agent_metrics,
         groups: groups.map(|(groups, _)| groups),
     });
-    let witnesses = Witnesses { agent: handle.clone(), pleg: pleg.handle(), calls: calls.clone(), numbers };
+    let witnesses = Witnesses {
+        agent: handle.clone(),
+        pleg: pleg.handle(),
+        calls: calls.clone(),
+        numbers: numbers.clone(),
+    };
     let server = serve(&plan, State::new(witnesses, registry, about))?;
 
     let mut crew = Crew::default();
-    let collecting = acting();
-    let (cache, clock) = (pleg.handle().cache(), pleg.handle().clock().clone());
-    let (images, logs) = (plan.upkeep.images, plan.upkeep.logs);
-    if plan.pod_logs == Path::new(USUAL_POD_LOGS) && !plan.once {
-        // Only of the folder that everybody knows: who keeps logs elsewhere does not want them there. And who runs pods once has
-        // read them.
-        let links = LogLinks::new(pleg.handle(), data.clone(), plan.pod_logs.clone(), USUAL_LOG_LINKS.into());
-        crew.spawn("the links to logs", links.run());
-    }
-    let rotation = LogRotation::new(collecting.clone(), cache.clone(), data, plan.pod_logs.clone(), logs);
-    crew.spawn("the rotation of logs", rotation.run());
-    crew.spawn("the removal of unused images", ImageCollector::new(collecting, cache, clock, images).run());
+    let upkeep = Upkeep { runtime: acting(), pleg: pleg.handle(), data, numbers };
+    upkeep.begin(&mut crew, &plan);
     let feed = feed.run(crate::summary::now);
     crew.spawn("what carries pods from their sources to the agent", feed);
     let urls: Vec<String> = sources.iter().filter_map(AnySource::url).collect();
@@ -178,11 +176,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         never = standstill::whenever_asked(&mut pleg, &observing, &stood_still) => match never {},
         never = rest::whenever_quiet(handle.board().changes(), rubelet_runtime::memory::give_back) => match never {},
     };
-    if let Some(recorder) = pleg.record(None)
-        && let Err(error) = recording::finish(recorder).await
-    {
-        plan.remarks.print(&format!("the recording is not complete: {error}"));
-    }
+    finish_recording(&mut pleg, &plan.remarks).await;
     if let Some(lost) = lost {
         return Err(lost.into());
     }
@@ -191,6 +185,39 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         report::say_goodbye(&plan, &handle);
     }
     Ok(ended)
+}
+
+/// What keeps a node in order while its pods run.
+struct Upkeep {
+    runtime: Arc<CriRuntime>,
+    pleg: Handle,
+    data: DataDirectory,
+    numbers: rubelet_agent::metrics::Metrics,
+}
+
+impl Upkeep {
+    fn begin(self, crew: &mut Crew, plan: &Plan) {
+        let Self { runtime, pleg, data, numbers } = self;
+        let (cache, clock, pod_logs) = (pleg.cache(), pleg.clock().clone(), &plan.pod_logs);
+        if pod_logs == Path::new(USUAL_POD_LOGS) && !plan.once {
+            // Only of the folder that everybody knows: who keeps logs elsewhere does not want them there. And who runs pods
+            // once has read them.
+            let links = LogLinks::new(pleg, data.clone(), pod_logs.clone(), USUAL_LOG_LINKS.into());
+            crew.spawn("the links to logs", links.run());
+        }
+        let rotation =
+            LogRotation::new(runtime.clone(), cache.clone(), data, pod_logs.clone(), plan.upkeep.logs);
+        crew.spawn("the rotation of logs", rotation.run());
+        let images = ImageCollector::new(runtime, cache, clock, plan.upkeep.images, numbers);
+        crew.spawn("the removal of unused images", images.run());
+    }
+}
+
+async fn finish_recording(pleg: &mut Pleg<CriObserver>, remarks: &Remarks) {
+    let Some(recorder) = pleg.record(None) else { return };
+    if let Err(error) = recording::finish(recorder).await {
+        remarks.print(&format!("the recording is not complete: {error}"));
+    }
 }
 
 /// A runtime that answers.
@@ -205,14 +232,12 @@ struct Connected {
 
 impl Connected {
     async fn to(plan: &Plan) -> Result<Self, RunError> {
-        let embedded = match plan.runtime_endpoint {
-            Some(_) => None,
-            None => Some(Embedded::start(&plan.place, plan.cni_conf_dir.clone()).await?),
-        };
-        let endpoint = match (&plan.runtime_endpoint, &embedded) {
-            (Some(endpoint), _) => endpoint.clone(),
-            (None, Some(embedded)) => embedded.endpoint.clone(),
-            (None, None) => unreachable!("one of them is there"),
+        let (endpoint, embedded) = match &plan.runtime_endpoint {
+            Some(endpoint) => (endpoint.clone(), None),
+            None => {
+                let embedded = Embedded::start(&plan.place, plan.cni_conf_dir.clone()).await?;
+                (embedded.endpoint.clone(), Some(embedded))
+            }
         };
         let metrics = Metrics::default();
         let client = RuntimeClient::new(endpoint.clone(), Options::default(), metrics.clone());
@@ -241,8 +266,7 @@ impl Connected {
     }
 }
 
-fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
-    let data = plan.place.path().unwrap_or_else(|_| plan.place.given().to_owned());
+fn settings(plan: &Plan, data: PathBuf, node_name: String, runtime: &Connected) -> Settings {
     let capacity = node::capacity(&data);
     let mut settings = Settings::new(node_name, data);
     settings.logs.clone_from(&plan.pod_logs);
@@ -253,12 +277,15 @@ fn settings(plan: &Plan, node_name: String, runtime: &Connected) -> Settings {
     if let Err(error) = &settings.user_ids {
         tracing::warn!(%error, "pods with hostUsers: false cannot start");
     }
+    settings.reserved = plan.node.groups.are_held.then(|| plan.node.reserved.clone());
     settings.machine = node::machine(&capacity, &plan.node);
     settings.security.seccomp_default = plan.node.seccomp_default;
     settings.security.hidden_paths = node::hidden_paths();
     settings.security.selinux = node::has_selinux();
     settings.parallel_pulls = plan.parallel_pulls;
     settings.pull_rate = plan.pull_rate;
+    // It may also be a process of its own, behind an endpoint like any other.
+    settings.has_built_in_images = runtime.name == rubelet_runtime::embedded::NAME;
     settings.resync = plan.resync.unwrap_or(settings.resync);
     settings.backoff = plan.longest_backoff.map_or(settings.backoff, Growth::up_to);
     settings.dns = dns(plan);

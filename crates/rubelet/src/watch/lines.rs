@@ -234,6 +234,7 @@ mod tests {
         let stuck = StuckPod {
             pod: PodRef::new("uid", "default", "web-0"),
             age: Duration::from_secs(10),
+            last_success: None,
             call: None,
             failures: 2,
             last_error: None,

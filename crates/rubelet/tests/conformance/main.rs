@@ -15,7 +15,7 @@ mod recorded;
 #[expect(dead_code, reason = "shared with the tests of `rubelet run`, which use the rest")]
 mod node;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -63,7 +63,27 @@ fn is_ours(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Runs all of them together on one node, until each is as it should be.
+/// How the pod of each case is.
+type Readings<'a> = BTreeMap<&'a str, Value>;
+
+fn read<'a>(node: &Node, ground: &Ground<'_>, cases: &'a [Case]) -> Option<Readings<'a>> {
+    let pods = node.ps()?;
+    let status = |case: &Case| {
+        let full = format!("{}-{NODE}", case.name);
+        let pod = pods.iter().find(|pod| pod["metadata"]["name"] == full);
+        pod.map_or(Value::Null, |pod| ground.status(pod))
+    };
+    Some(cases.iter().map(|case| (&*case.name, status(case))).collect())
+}
+
+/// Those that are not as expected.
+fn unlike<'a>(cases: &'a [Case], readings: &Readings<'_>) -> BTreeSet<&'a str> {
+    let unlike = cases.iter().filter(|case| case.expected.as_ref() != readings.get(&*case.name));
+    unlike.map(|case| &*case.name).collect()
+}
+
+/// Runs all of them together on one node, until each is as it should be, all at the same time: what only passes by is not what
+/// a pod comes to, and one that is asked for again and again may be seen trying.
 fn conforms(node: &Node, image: &str, subnet: &str) {
     let network = subnet.strip_suffix("0/24").expect("a subnet of the testbed");
     let ground = Ground { node: NODE, image, network, is_host: is_ours };
@@ -71,32 +91,24 @@ fn conforms(node: &Node, image: &str, subnet: &str) {
     for case in &cases {
         node.write(&format!("{}.yaml", case.name), &case.manifest);
     }
-    // Not yet as expected, with how they are.
-    let mut left: BTreeMap<&str, Value> = cases.iter().map(|case| (&*case.name, Value::Null)).collect();
+    let mut last = Readings::new();
     // All of them at once, and some have to fail a few times first.
     wait::until(3 * PATIENCE, || {
-        let pods = node.ps()?;
-        for case in &cases {
-            let Some(last) = left.get_mut(&*case.name) else { continue };
-            let full = format!("{}-{NODE}", case.name);
-            let pod = pods.iter().find(|pod| pod["metadata"]["name"] == full);
-            *last = pod.map_or(Value::Null, |pod| ground.status(pod));
-            if case.expected.as_ref() == Some(last) {
-                left.remove(&*case.name);
-            }
-        }
-        left.is_empty().then_some(())
+        last = read(node, &ground, &cases)?;
+        unlike(&cases, &last).is_empty().then_some(())
     });
-    for (name, last) in &left {
-        let expected = cases.iter().find(|case| case.name == *name).and_then(|case| case.expected.as_ref());
+    let unlike = unlike(&cases, &last);
+    for case in cases.iter().filter(|case| unlike.contains(&*case.name)) {
+        let name = &case.name;
         let described = node.ask(&["describe", &format!("{name}-{NODE}")]);
-        let difference = match expected {
+        let last = last.get(&**name).unwrap_or(&Value::Null);
+        let difference = match &case.expected {
             Some(expected) => normal::difference(expected, last),
             None => format!("there is no {name}.status.yaml; its pod came to\n{last:#}"),
         };
         eprintln!("=== {name}\n{difference}\n{}", String::from_utf8_lossy(&described.stdout));
     }
-    assert!(left.is_empty(), "not as expected: {:?}\n{}", left.keys(), node.said());
+    assert!(unlike.is_empty(), "not as expected: {unlike:?}\n{}", node.said());
 }
 
 #[test]

@@ -2,46 +2,10 @@
 
 use std::path::Path;
 
-use tokio::process::Child;
-
 use super::*;
-
-/// An agent that runs no pods of its own, over a runtime that has some.
-struct Agent {
-    node: Node,
-    child: Child,
-    folder: tempfile::TempDir,
-}
+use crate::synthetic_agent::Agent;
 
 impl Agent {
-    async fn start(node: Node) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| folder.path().join(name).display().to_string();
-        std::fs::create_dir(folder.path().join("pods")).expect("made");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rubelet"));
-        command
-            .args(["run", &at("pods"), "--data-dir", &at("data"), "--pod-logs-dir", &at("logs")])
-            .args(["--listen", "off", "--node-name", "node", "--runtime-endpoint", &node.runtime.endpoint()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true);
-        let child = command.spawn().expect("it starts");
-        Self { node, child, folder }
-    }
-
-    fn manifests(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn data(&self) -> String {
-        self.folder.path().join("data").display().to_string()
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().expect("it runs").to_string();
-        assert!(std::process::Command::new("kill").args([name, &pid]).status().expect("kill runs").success());
-    }
-
     /// Asks again and again until these are found, or if there are none, until nothing is.
     async fn until(&self, wanted: &[&str]) -> Value {
         let data = self.data();
@@ -52,7 +16,7 @@ impl Agent {
         let asking = async {
             loop {
                 // Before there is an agent, it would look for a runtime.
-                if self.folder.path().join("data/agent.sock").exists() {
+                if self.socket().exists() {
                     let (code, said) = run(&["doctor", "-o", "json", "--data-dir", &data]).await;
                     if is_it(&names(&said)) {
                         let has_problem = said["healthy"] == false;
@@ -144,6 +108,18 @@ async fn an_agent_that_died() {
             assert!(!names(&said).contains(&"agentDead"), "{said:#}");
         }
     }
+}
+
+/// A runtime that is down is named as that, once, and the agent goes on saying what it knows itself.
+#[tokio::test]
+async fn a_runtime_that_is_down_beside_an_agent() {
+    let agent = Agent::start(Node::new(Profile::Ctd2).await).await;
+    agent.until(&[]).await;
+    std::fs::write(agent.manifests().join("pods/broken.yaml"), "kind: Pod\nspec: 3\n").expect("written");
+    agent.until(&["sourceProblems"]).await;
+    agent.node.runtime.go_down().await;
+    let (code, said) = run(&["doctor", "-o", "json", "--data-dir", &agent.data()]).await;
+    assert_eq!((code, names(&said)), (Some(1), vec!["runtimeUnreachable", "sourceProblems"]), "{said:#}");
 }
 
 /// What the agent itself waits for is told, with the pod that waits for it.

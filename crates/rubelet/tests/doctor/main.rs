@@ -2,35 +2,22 @@
 
 mod agent;
 mod containerd;
+#[path = "../synthetic_agent/mod.rs"]
+mod synthetic_agent;
 
 use std::process::Stdio;
 use std::time::Duration;
 
-use rubelet_runtime::synthetic::{ContainerSpec, Exit, Handle, Op, PodSpec, Profile, SyntheticRuntime};
+use rubelet_runtime::synthetic::{ContainerSpec, Exit, Op, PodSpec, Profile, SyntheticRuntime};
 use serde_json::Value;
 use tokio::process::Command;
+
+use synthetic_agent::Node;
 
 /// Long, since it only matters when something does not happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-struct Node {
-    runtime: Handle,
-    _folder: tempfile::TempDir,
-}
-
 impl Node {
-    /// A runtime with two pods.
-    async fn new(profile: Profile) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let runtime = SyntheticRuntime::new(profile).serve(folder.path().join("s")).await.expect("served");
-        runtime.world(|world| {
-            for name in ["web", "db"] {
-                world.add_pod(PodSpec::new("shop", name).container("main"));
-            }
-        });
-        Self { runtime, _folder: folder }
-    }
-
     async fn doctor(&self, more: &[&str]) -> (Option<i32>, Value) {
         let endpoint = self.runtime.endpoint();
         let mut args = vec!["doctor", "-o", "json", "--for", "4s", "--runtime-endpoint", &endpoint];
@@ -106,6 +93,20 @@ async fn a_runtime_that_stands_still_while_it_is_looked_at() {
     let (code, said) = run(&["doctor", "-o", "json", "--for", "10s", "--runtime-endpoint", &endpoint]).await;
     assert_eq!(code, Some(1), "{said:#}");
     assert!(evidence(&said, "statusFails").starts_with("status in flight for "), "{said:#}");
+}
+
+/// It is there, and does not even say what it is. Its socket is named, whatever else is not known.
+#[tokio::test]
+async fn a_runtime_that_does_not_greet() {
+    let node = Node::new(Profile::Ctd2).await;
+    let _fault = node.runtime.faults().on(Op::Version).hang();
+    let endpoint = node.runtime.endpoint();
+    for (time, code, name) in [("200ms", 2, "tooShort"), ("3s", 1, "runtimeUnreachable")] {
+        let (ended, said) =
+            run(&["doctor", "-o", "json", "--for", time, "--runtime-endpoint", &endpoint]).await;
+        assert_eq!((ended, names(&said)), (Some(code), vec![name]), "{said:#}");
+        assert_eq!(said["endpoint"], endpoint, "{said:#}");
+    }
 }
 
 /// Less time than it takes to tell slow from hung: it says so, and not that all is well.

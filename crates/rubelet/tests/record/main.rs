@@ -97,9 +97,12 @@ async fn what_was_recorded_is_played_the_same_every_time() {
     assert_eq!(events(&health)[0]["healthy"], true);
 
     // It is not written over, and damage is told with its place.
-    let again = run(&["record", "-o", &path, "--for", "1s", "--runtime-endpoint", "/nowhere.sock"]).await;
-    assert_eq!(again.status.code(), Some(3));
     let mut bytes = std::fs::read(&file).expect("read");
+    let served = folder.path().join("s");
+    let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(served).await.expect("served");
+    let again = run(&["record", "-o", &path, "--for", "1s", "--runtime-endpoint", &runtime.endpoint()]).await;
+    assert_eq!(again.status.code(), Some(1), "{again:?}");
+    assert_eq!(std::fs::read(&file).expect("read"), bytes);
     bytes.truncate(bytes.len() - 5);
     std::fs::write(&file, &bytes).expect("written");
     let cut = run(&["replay", "-o", "json", &path]).await;
@@ -111,4 +114,45 @@ async fn what_was_recorded_is_played_the_same_every_time() {
     assert_eq!(none.status.code(), Some(6));
     assert!(String::from_utf8_lossy(&none.stderr).contains("this is not a recording"), "{none:?}");
     assert_eq!(run(&["replay", "/nowhere"]).await.status.code(), Some(2));
+}
+
+/// An agent records into a folder, and what it has recorded is played.
+#[tokio::test]
+async fn what_an_agent_recorded_is_played() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(folder.path().join("s")).await.expect("served");
+    runtime.world(|world| world.add_pod(PodSpec::new("shop", "web").container("main")));
+    std::fs::create_dir(folder.path().join("pods")).expect("made");
+    let endpoint = runtime.endpoint();
+    let mut agent = rubelet(&["run", &at("pods"), "--data-dir", &at("data"), "--pod-logs-dir", &at("logs")])
+        .args(["--listen", "off", "--runtime-endpoint", &endpoint, "--record-dir", &at("records")])
+        .args(["--record-size", "1"])
+        .spawn()
+        .expect("it starts");
+    let files = || {
+        let entries = std::fs::read_dir(folder.path().join("records")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let first = async {
+        while files().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, first).await.expect("it records");
+    let [file] = &files()[..] else { panic!("one file: {:?}", files()) };
+    until_recorded(file, "inspected").await;
+    let pid = agent.id().expect("it runs").to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    let ended = tokio::time::timeout(PATIENCE, agent.wait()).await.expect("it ends").expect("ours");
+    assert_eq!(ended.code(), Some(0));
+
+    let played = run(&["replay", "-o", "json", &file.display().to_string()]).await;
+    assert_eq!(played.status.code(), Some(0), "{played:?}");
+    assert!(events(&played).iter().any(|event| event["pod"] == "web"), "{played:?}");
+    let whole = run(&["replay", &at("records")]).await;
+    assert_eq!(whole.status.code(), Some(2));
+    let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+    let said = String::from_utf8_lossy(&whole.stderr).into_owned();
+    assert!(said.contains("is a folder") && said.contains(&name), "{said}");
 }

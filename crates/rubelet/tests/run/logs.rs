@@ -59,6 +59,20 @@ impl Drop for Reader {
     }
 }
 
+/// An agent that has not heard all of its sources knows of a pod that it has replaced itself.
+#[test]
+fn following_ends_when_the_pod_was_replaced_though_a_source_is_silent() {
+    let Some(mut node) = Node::new() else { return };
+    node.start_agent_with(&["--manifest-url", "http://127.0.0.1:1/none"]);
+    let first = waits_for_a_file(&node, "web", "Always", 0);
+    node.write("web.yaml", &first);
+    node.until_phase("web", "Running");
+    let mut reader = Reader::of(&node, "web-n");
+    node.until("the first line", || reader.shown() == b"one\n");
+    node.write("web.yaml", &first.replace("echo one", "echo other"));
+    assert_eq!(reader.ended(), Some(0), "{}", node.said());
+}
+
 #[test]
 fn following_ends_when_the_container_is_done_or_its_pod_is_gone() {
     let Some(node) = Node::start() else { return };

@@ -1,5 +1,7 @@
 //! Pods that cannot run say why, in the kubelet's words, and harm no other pod: on the embedded runtime and on containerd.
 
+use std::net::TcpListener;
+
 use rubelet_testbed::{BUSYBOX, Flavor, require};
 
 use crate::node::{Node, restarts, state, text};
@@ -125,6 +127,20 @@ fn what_keeps_a_pod_from_running_on_containerd_is_told_and_harms_nobody() {
     let Some(node) = Node::start_on(containerd.endpoint()) else { return };
     reasons_are_told(&node, BUSYBOX);
     node.end_pods();
+}
+
+#[test]
+fn a_registry_that_never_answers_is_told_and_harms_nobody() {
+    let Some(node) = Node::start() else { return };
+    let registry = TcpListener::bind("127.0.0.1:0").unwrap();
+    let image = format!("{}/none:1", registry.local_addr().unwrap());
+    node.write("waits.yaml", &pod("waits", &image, "command: [sleep, '9']", ""));
+    let asked = registry.accept().unwrap();
+    node.until("the pull is told", || text(&node.ask(&["describe", "waits-n"])).1.contains("Pulling image"));
+    let web = node.sleeping("web", 1).replace("    imagePullPolicy: IfNotPresent\n", "");
+    node.write("web.yaml", &web);
+    node.until_phase("web", "Running");
+    drop(asked);
 }
 
 fn ends_whatever_it_does(node: &Node, image: &str) {

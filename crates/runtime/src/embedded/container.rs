@@ -294,10 +294,12 @@ impl Runtime {
         let folder = self.layout.container(container.id());
         if grace > 0 {
             let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-            let over = tokio::time::Instant::now() + grace;
-            // A shim that is gone or deaf does not matter: the kill below needs no shim.
-            let _ = supervise::ask(&folder, Command::Signal(container.record.stop_signal)).await;
-            if tokio::time::timeout_at(over, state.wait_for(ContainerState::is_stopped)).await.is_ok() {
+            let obeys = async {
+                // A shim that is gone or deaf does not matter: the kill below needs no shim.
+                let _ = supervise::ask(&folder, Command::Signal(container.record.stop_signal)).await;
+                state.wait_for(ContainerState::is_stopped).await.is_ok()
+            };
+            if tokio::time::timeout(grace, obeys).await.is_ok() {
                 return Ok(());
             }
         }

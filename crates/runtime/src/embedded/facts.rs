@@ -29,6 +29,8 @@ pub(crate) struct Facts {
     pub(crate) open_files: Option<u64>,
     /// Whether a process may choose its supplementary groups.
     pub(crate) can_set_groups: bool,
+    /// What the machine is called: so are containers that have no name of their own.
+    pub(crate) host_name: String,
 }
 
 impl Facts {
@@ -65,6 +67,7 @@ impl Facts {
             groups: IdMap::parse(&text("/proc/self/gid_map")),
             open_files: process::open_files(),
             can_set_groups: text("/proc/self/setgroups").trim() != "deny",
+            host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             cgroups,
         }
     }
@@ -86,6 +89,7 @@ impl Facts {
             groups: IdMap::parse("0 0 4294967295"),
             open_files: None,
             can_set_groups: true,
+            host_name: "machine".to_owned(),
         }
     }
 }

@@ -57,4 +57,4 @@ mod view;
 pub use error::Error;
 pub use rootless::{Root, is_root};
 pub use runtime::Options;
-pub use server::serve;
+pub use server::{NAME, serve};

@@ -61,8 +61,8 @@ fn make(ns: &Path, wanted: Held, hostname: &str, sysctls: &HashMap<String, Strin
             .map_err(|errno| Error::io("set the host name", errno))?;
     }
     for (name, value) in sysctls {
-        let path = Path::new("/proc/sys").join(name.replace('.', "/"));
-        fs::write(&path, value).map_err(|error| Error::io(format!("set linux.sysctls[{name:?}]"), error))?;
+        fs::write(sysctl_file(name), value)
+            .map_err(|error| Error::io(format!("set linux.sysctls[{name:?}]"), error))?;
     }
     for (name, _, _) in kinds.iter().filter(|kind| kind.1) {
         let target = ns.join(name);
@@ -71,6 +71,23 @@ fn make(ns: &Path, wanted: Held, hostname: &str, sysctls: &HashMap<String, Strin
             .map_err(|errno| Error::io(format!("hold the {name} namespace"), errno))?;
     }
     Ok(())
+}
+
+/// The kernel's file of a setting: `net.ipv4.conf.eth0/1.forwarding` and `net/ipv4/conf/eth0.1/forwarding` are the same,
+/// as the first separator says.
+fn sysctl_file(name: &str) -> PathBuf {
+    let path: String = match name.find(['.', '/']) {
+        Some(first) if name[first..].starts_with('/') => name.to_owned(),
+        _ => {
+            let swapped = |c| match c {
+                '.' => '/',
+                '/' => '.',
+                c => c,
+            };
+            name.chars().map(swapped).collect()
+        }
+    };
+    Path::new("/proc/sys").join(path)
 }
 
 /// Sysctls that belong to a namespace that the pod has for itself.
@@ -122,6 +139,18 @@ pub(crate) fn release(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_separator_says_what_the_others_mean() {
+        for (name, file) in [
+            ("kernel.shmmax", "kernel/shmmax"),
+            ("net/ipv4/tcp_syncookies", "net/ipv4/tcp_syncookies"),
+            ("net.ipv4.conf.eth0/1.forwarding", "net/ipv4/conf/eth0.1/forwarding"),
+            ("net/ipv4/conf/eth0.1/forwarding", "net/ipv4/conf/eth0.1/forwarding"),
+        ] {
+            assert_eq!(sysctl_file(name), Path::new("/proc/sys").join(file), "{name}");
+        }
+    }
 
     #[test]
     fn only_settings_of_the_pods_own_namespaces() {

@@ -64,7 +64,7 @@ impl Runtime {
         match supervise::next(&mut link).await {
             Some(Report::Started { pid, .. }) => Ok(pid),
             _ => {
-                let exit = store::read_json::<Exit>(&folder.join(store::EXIT))?;
+                let exit = blocking(move || store::read_json::<Exit>(&folder.join(store::EXIT))).await?;
                 let message = exit.map_or_else(|| "its shim ended".to_owned(), |exit| exit.message());
                 Err(Error::State(format!("cannot hold the pod's process namespace: {message}")))
             }
@@ -74,7 +74,8 @@ impl Runtime {
     /// Ends the holder, if there is one.
     pub(crate) async fn end_pause(self: &Arc<Self>, sandbox: &Path) {
         let folder = sandbox.join(FOLDER);
-        let Ok(Some(group)) = store::read(&folder.join(GROUP)) else { return };
+        let noted = folder.join(GROUP);
+        let Ok(Some(group)) = blocking(move || store::read(&noted)).await else { return };
         if let Ok(Some(link)) = supervise::connect(&folder)
             && let Ok(mut link) = supervise::adopt(link)
         {

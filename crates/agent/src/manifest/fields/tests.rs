@@ -205,7 +205,7 @@ fn a_port_of_the_host_that_leads_nowhere_is_remarked_on() {
 
 #[test]
 fn what_is_ignored_is_named_once_with_its_line() {
-    let text = "spec:\n  preemptionPolicy: Never\n  affinity: {podAffinity: {a: b}, nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {a: b}}}\n  tolerations: []\n  schedulerName: default-scheduler\n  setHostnameAsFQDN: true\n  automountServiceAccountToken: false\n  restartPolicy: Never\n  securityContext:\n    seLinuxChangePolicy: Recursive\n    runAsUser: 1\n  initContainers:\n  - name: i\n  containers:\n  - name: c\n    securityContext:\n      appArmorProfile: {type: Unconfined}\n    resources: {limits: {cpu: 1, example.com/gpu: 1, ephemeral-storage: 1Gi}, requests: {ephemeral-storage: 1Gi}}\n  volumes:\n  - emptyDir: {sizeLimit: 1Gi}\n  - emptyDir: {sizeLimit: 1Gi, medium: Memory}\n";
+    let text = "spec:\n  preemptionPolicy: Never\n  affinity: {podAffinity: {a: b}, nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {a: b}}}\n  tolerations: []\n  schedulerName: default-scheduler\n  setHostnameAsFQDN: true\n  automountServiceAccountToken: false\n  restartPolicy: Never\n  securityContext:\n    seLinuxChangePolicy: Recursive\n    runAsUser: 1\n  initContainers:\n  - name: i\n  containers:\n  - name: c\n    securityContext:\n      appArmorProfile: {type: Unconfined}\n    resources: {limits: {cpu: 1, example.com/gpu: 1, ephemeral-storage: 1Gi}, requests: {ephemeral-storage: 1Gi}}\n  volumes:\n  - emptyDir: {sizeLimit: 1Gi}\n  - emptyDir: {sizeLimit: 1Gi, medium: Memory}\n  - emptyDir: {sizeLimit: 1Gi, medium: HugePages-2Mi}\n";
     let documents = tree::documents(text).expect("YAML");
     let found: Vec<(u32, String)> = ignored(&documents[0])
         .into_iter()
@@ -216,6 +216,7 @@ fn what_is_ignored_is_named_once_with_its_line() {
         (3, "spec.affinity.podAffinity"),
         (10, "spec.securityContext.seLinuxChangePolicy"),
         (20, "spec.volumes[0].emptyDir.sizeLimit"),
+        (22, "spec.volumes[2].emptyDir.sizeLimit"),
         (18, "spec.containers[0].resources.limits[example.com/gpu]"),
         (18, "spec.containers[0].resources.limits[ephemeral-storage]"),
     ];

@@ -15,7 +15,7 @@ fn origin() -> Origin {
 fn told(text: impl AsRef<[u8]>) -> Vec<String> {
     let problems = load(text.as_ref(), &origin()).expect_err("it is not used");
     let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
-    assert!(told.len() <= 2 * MOST_PROBLEMS, "{} problems", told.len());
+    assert!(told.len() <= 2 * (bounded::MOST + 1), "{} problems", told.len());
     for problem in &told {
         assert!(problem.len() < 1500, "{} bytes", problem.len());
         assert!(!problem.chars().any(char::is_control), "{problem:?}");
@@ -41,6 +41,10 @@ fn too_much_of_anything_is_refused_with_its_place_and_its_limit() {
         format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: x}}\nspec:\n  containers:\n{list}")
     };
     let volumes = many(9000, |n| format!("  - {{name: v{n}}}\n"));
+    // Each container would be looked through for each of these, if they were not written down first.
+    let profiles =
+        many(4900, |n| format!("    container.apparmor.security.beta.kubernetes.io/n{n:04}: unconfined\n"));
+    let profiles = format!("metadata:\n  name: x\n  annotations:\n{profiles}");
     for (text, expected) in [
         (
             containers(10_000),
@@ -49,6 +53,11 @@ fn too_much_of_anything_is_refused_with_its_place_and_its_limit() {
         (
             containers(2000),
             "web.yaml:6 (document 1, Pod default/x-node): spec.containers: Too long: may not be more than 500 items"
+                .to_owned(),
+        ),
+        (
+            containers(4900).replace("metadata: {name: x}\n", &profiles),
+            "web.yaml:6 (document 1, Pod default/x-node): metadata.annotations[container.apparmor.security.beta.kubernetes.io/n0000]: Invalid value: \"n0000\": container not found"
                 .to_owned(),
         ),
         (
@@ -97,14 +106,19 @@ fn long_names_and_many_mistakes_are_cut() {
     let text = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers:\n  - name: c\n    image: x\n    env:\n{env}"
     );
-    assert_eq!(told(&text).len(), MOST_PROBLEMS, "nobody reads more");
+    let count_more = |told: &[String], count: usize| {
+        assert_eq!(told.len(), bounded::MOST + 1, "nobody reads more");
+        assert_eq!(told[bounded::MOST], format!("web.yaml: and {count} more are not shown"));
+    };
+    // Each variable, the name, and the size of it all.
+    count_more(&told(&text), 402);
     let unknown = many(3000, |n| format!("  unknown{n}: 1\n"));
     let good = load(pod("", &unknown).as_bytes(), &origin()).expect("used, without them");
-    assert_eq!(good.warnings.len(), MOST_PROBLEMS);
+    count_more(&good.warnings.iter().map(Problem::to_string).collect::<Vec<_>>(), 2900);
     let one_is_wrong = told(pod("", &format!("{unknown}  restartPolicy: Sometimes\n")));
     assert!(one_is_wrong.iter().any(|problem| problem.contains("Sometimes")), "an error is never left out");
     let items = many(9000, |n| format!("- {{apiVersion: v1, kind: Pod, metadata: {{name: A{n}}}}}\n"));
-    assert_eq!(told(format!("apiVersion: v1\nkind: List\nitems:\n{items}")).len(), MOST_PROBLEMS);
+    assert_eq!(told(format!("apiVersion: v1\nkind: List\nitems:\n{items}")).len(), bounded::MOST + 1);
     told(format!("apiVersion: {name}\nkind: {name}\n"));
     told(pod(&format!(", labels: {{{name}: '{name}'}}"), ""));
     told(pod("", &format!("  volumes: [{{name: {name}}}, {{name: {name}}}]\n")));
@@ -170,6 +184,20 @@ fn no_name_leads_out_of_its_folder_or_breaks_the_layout_of_logs() {
     for uid in ["..", ".", "../x", "a/b", "/a", "a_b", "ä", "a\\0", &long] {
         let told = told(pod(&format!(", uid: \"{uid}\""), ""));
         assert!(told[0].contains("metadata.uid: Invalid value"), "{told:?}");
+    }
+    // Each part is fine, but there is no such folder.
+    let named = |length: usize, uid: &str| {
+        let name = "x".repeat(length);
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: \"{uid}\"}}\nspec: {{containers: [{{name: c, image: x}}]}}\n"
+        )
+    };
+    let suffix = origin().node_name.len() + 1;
+    for (length, uid, most) in [(215, String::new(), 214), (118, "u".repeat(128), 118)] {
+        let told = told(named(length, &uid));
+        let wanted = format!("must be no more than {most} characters beside this namespace and UID");
+        assert!(told[0].contains("metadata.name: Invalid value") && told[0].contains(&wanted), "{told:?}");
+        assert!(load(named(most - suffix, &uid).as_bytes(), &origin()).is_ok(), "{most}");
     }
 }
 

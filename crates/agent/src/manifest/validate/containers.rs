@@ -220,17 +220,19 @@ fn mount_path(path: &str) -> Result<(), &'static str> {
     if path.contains(':') { Err("must not contain ':'") } else { names::no_backsteps(path) }
 }
 
-/// Two containers cannot have the same port of the host.
-pub(super) fn check_host_ports(containers: &[Container], path: &Path, report: &mut Report) {
-    let mut taken = BTreeSet::new();
-    for (index, container) in containers.iter().enumerate() {
-        for (number, port) in container.ports.iter().flatten().enumerate() {
-            let Some(host) = port.host_port.filter(|host| *host != 0) else { continue };
-            let address = port.host_ip.as_deref().filter(|address| *address != "0.0.0.0").unwrap_or_default();
-            let claim = format!("{}/{}/{host}", address, port.protocol.as_deref().unwrap_or("TCP"));
-            if !taken.insert(claim.clone()) {
-                report.duplicate(&path.index(index).field("ports").index(number).field("hostPort"), &claim);
-            }
+/// Two containers cannot have the same port of the host at the same time.
+pub(super) fn check_host_ports(
+    container: &Container,
+    taken: &mut BTreeSet<String>,
+    path: &Path,
+    report: &mut Report,
+) {
+    for (index, port) in container.ports.iter().flatten().enumerate() {
+        let Some(host) = port.host_port.filter(|host| *host != 0) else { continue };
+        let address = port.host_ip.as_deref().filter(|address| *address != "0.0.0.0").unwrap_or_default();
+        let claim = format!("{}/{}/{host}", address, port.protocol.as_deref().unwrap_or("TCP"));
+        if !taken.insert(claim.clone()) {
+            report.duplicate(&path.field("ports").index(index).field("hostPort"), &claim);
         }
     }
 }

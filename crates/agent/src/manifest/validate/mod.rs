@@ -6,6 +6,7 @@ mod environment;
 mod handlers;
 mod metadata;
 mod names;
+mod node;
 mod objects;
 mod pod_resources;
 mod report;
@@ -19,6 +20,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
 use super::FieldError;
+use super::bounded::Bounded;
 pub use names::check_node_name;
 pub(super) use objects::{config_map, secret};
 use report::{Path, Report};
@@ -31,9 +33,11 @@ const LARGEST_POD: usize = 3 << 19;
 const LONGEST_HOST_NAME: usize = 64;
 
 /// Everything that is wrong with a pod that has its defaults and its name.
-pub(super) fn pod(pod: &Pod) -> Vec<FieldError> {
+pub(super) fn pod(pod: &Pod) -> Bounded<FieldError> {
     let mut report = Report::default();
     metadata::check(&pod.metadata, &mut report);
+    metadata::check_log_folder(&pod.metadata, &mut report);
+    security::check_annotations(pod, &mut report);
     match &pod.spec {
         None => report.required(&Path::root("spec"), ""),
         Some(spec) => check_spec(spec, &Path::root("spec"), &mut report),
@@ -68,6 +72,7 @@ fn check_spec(spec: &PodSpec, path: &Path, report: &mut Report) {
     security::check_pod(spec, path, report);
     check_hosts(spec, path, report);
     check_dns(spec, path, report);
+    node::check(spec, path, report);
     check_cluster_references(spec, path, report);
 }
 
@@ -84,14 +89,19 @@ fn check_containers(spec: &PodSpec, volumes: &BTreeSet<String>, path: &Path, rep
         if containers.len() > MOST_CONTAINERS {
             report.too_long(&path, MOST_CONTAINERS, "items");
         }
+        let mut host_ports = BTreeSet::new();
         for (index, container) in containers.iter().take(MOST_CONTAINERS).enumerate() {
             let path = path.index(index);
+            if is_init {
+                // They come one after another.
+                host_ports.clear();
+            }
+            containers::check_host_ports(container, &mut host_ports, &path, report);
             if !names.insert(container.name.as_str()) && !container.name.is_empty() {
                 report.duplicate(&path.field("name"), &container.name);
             }
             containers::Check { spec, volumes, container, is_init }.run(&path, report);
         }
-        containers::check_host_ports(containers, &path, report);
     }
     if spec.ephemeral_containers.as_ref().is_some_and(|containers| !containers.is_empty()) {
         report.forbidden(

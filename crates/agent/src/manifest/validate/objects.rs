@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use super::report::{Path, Report};
-use super::{FieldError, metadata, names};
+use super::{Bounded, FieldError, metadata, names};
 
 const LARGEST: usize = 1 << 20;
 
 /// Everything that is wrong with a config map.
-pub(in crate::manifest) fn config_map(map: &ConfigMap) -> Vec<FieldError> {
+pub(in crate::manifest) fn config_map(map: &ConfigMap) -> Bounded<FieldError> {
     let mut report = Report::default();
     metadata::check(&map.metadata, &mut report);
     let text: BTreeSet<&str> = map.data.iter().flatten().map(|(key, _)| key.as_str()).collect();
@@ -25,7 +25,7 @@ pub(in crate::manifest) fn config_map(map: &ConfigMap) -> Vec<FieldError> {
 }
 
 /// Everything that is wrong with a secret.
-pub(in crate::manifest) fn secret(secret: &Secret) -> Vec<FieldError> {
+pub(in crate::manifest) fn secret(secret: &Secret) -> Bounded<FieldError> {
     let mut report = Report::default();
     metadata::check(&secret.metadata, &mut report);
     check(secret.data.iter().flatten().map(|(key, value)| ("data", key, value.0.len())), &mut report);

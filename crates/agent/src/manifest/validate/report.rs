@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::FieldError;
+use crate::manifest::bounded::Bounded;
 use crate::manifest::problem::beginning;
 
 /// Where a field is.
@@ -33,20 +34,15 @@ fn shown(value: &str) -> &str {
 
 /// What is wrong so far.
 #[derive(Debug, Default)]
-pub(super) struct Report(Vec<FieldError>);
+pub(super) struct Report(Bounded<FieldError>);
 
 impl Report {
-    /// More mistakes than this are not told: nobody reads them, and a hostile manifest can have millions.
-    const MOST: usize = 100;
-
-    pub(super) fn into_errors(self) -> Vec<FieldError> {
+    pub(super) fn into_errors(self) -> Bounded<FieldError> {
         self.0
     }
 
     fn add(&mut self, error: FieldError) {
-        if self.0.len() < Self::MOST {
-            self.0.push(error);
-        }
+        self.0.push(|| error);
     }
 
     pub(super) fn required(&mut self, path: &Path, detail: &str) {

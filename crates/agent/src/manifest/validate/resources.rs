@@ -36,6 +36,10 @@ pub(super) fn check(resources: &ResourceRequirements, path: &Path, report: &mut 
             _ => {}
         }
     }
+    let is_given = |wanted: fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| wanted(name));
+    if is_given(is_huge_pages) && !is_given(|name| matches!(name, "cpu" | "memory")) {
+        report.forbidden(path, "HugePages require cpu or memory");
+    }
     if resources.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         report.forbidden(&path.field("claims"), "static pods may not reference resourceclaims");
     }
@@ -79,8 +83,12 @@ fn shown<'a>(list: Option<&'a BTreeMap<String, WireQuantity>>, name: &str) -> &'
 
 /// `hugepages-2Mi`: pages of a size. The name is shown in many places, and so it is plain.
 pub(super) fn is_huge_pages(name: &str) -> bool {
-    let size = name.strip_prefix("hugepages-").and_then(|size| size.parse::<Quantity>().ok());
-    size.is_some_and(|size| size > Quantity::ZERO) && names::qualified(name).is_ok()
+    page_size(name).is_some()
+}
+
+fn page_size(name: &str) -> Option<Quantity> {
+    let size = name.strip_prefix("hugepages-")?.parse::<Quantity>().ok()?;
+    (size > Quantity::ZERO && names::qualified(name).is_ok()).then_some(size)
 }
 
 /// Those of a list that are amounts; what is wrong with the others is told.
@@ -106,6 +114,10 @@ pub(super) fn amounts<'a>(
         let Some(amount) = quantity(text, &path, report) else { continue };
         if is_extended(name) && !amount.is_whole() {
             report.invalid_text(&path, &text.0, "must be an integer");
+        }
+        if page_size(name).is_some_and(|size| !amount.is_multiple_of(size)) {
+            let detail = format!("{} is not positive integer multiple of {name}", text.0);
+            report.invalid_text(&path, &text.0, &detail);
         }
         amounts.insert(name.as_str(), amount);
     }

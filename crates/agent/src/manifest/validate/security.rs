@@ -1,11 +1,18 @@
 //! Security contexts of pods and containers.
 
-use k8s_openapi::api::core::v1::{AppArmorProfile, Container, PodSecurityContext, PodSpec, SeccompProfile};
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{
+    AppArmorProfile, Container, Pod, PodSecurityContext, PodSpec, SeccompProfile,
+};
 
 use super::names;
 use super::report::{Path, Report};
+use crate::pod::{all_containers, app_armor};
 
 const PROFILE_TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
+/// As long as a path can be.
+const LONGEST_APP_ARMOR_NAME: usize = 4095;
 
 pub(super) fn check_pod(spec: &PodSpec, path: &Path, report: &mut Report) {
     if let Some(context) = &spec.security_context {
@@ -38,15 +45,15 @@ fn check_pod_context(context: &PodSecurityContext, path: &Path, report: &mut Rep
     let policy = context.supplemental_groups_policy.as_deref();
     report.one_of(&path.field("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
     seccomp(context.seccomp_profile.as_ref(), &path.field("seccompProfile"), report);
-    app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
+    check_app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
     if context.windows_options.is_some() {
         report.forbidden(&path.field("windowsOptions"), "this is Linux");
     }
+    let mut sysctls = BTreeSet::new();
     for (index, sysctl) in context.sysctls.iter().flatten().enumerate() {
         let path = path.field("sysctls").index(index).field("name");
         report.require(&path, &sysctl.name, sysctl_name);
-        let same = |other: &&k8s_openapi::api::core::v1::Sysctl| other.name == sysctl.name;
-        if context.sysctls.iter().flatten().take(index).any(|other| same(&other)) {
+        if !sysctls.insert(&sysctl.name) {
             report.duplicate(&path, &sysctl.name);
         }
     }
@@ -62,7 +69,7 @@ pub(super) fn check_container(spec: &PodSpec, container: &Container, path: &Path
         report.invalid_text(&path.field("procMount"), "Unmasked", detail);
     }
     seccomp(context.seccomp_profile.as_ref(), &path.field("seccompProfile"), report);
-    app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
+    check_app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
 
     if context.windows_options.is_some() {
         report.forbidden(&path.field("windowsOptions"), "this is Linux");
@@ -94,22 +101,48 @@ fn id(id: Option<i64>, path: &Path, report: &mut Report) {
 
 fn seccomp(profile: Option<&SeccompProfile>, path: &Path, report: &mut Report) {
     if let Some(profile) = profile {
-        check_profile(&profile.type_, profile.localhost_profile.as_deref(), path, report);
+        let localhost = profile.localhost_profile.as_deref();
+        check_profile(&profile.type_, localhost, names::relative_path, path, report);
     }
 }
 
-fn app_armor(profile: Option<&AppArmorProfile>, path: &Path, report: &mut Report) {
+fn check_app_armor(profile: Option<&AppArmorProfile>, path: &Path, report: &mut Report) {
     if let Some(profile) = profile {
-        check_profile(&profile.type_, profile.localhost_profile.as_deref(), path, report);
+        let localhost = profile.localhost_profile.as_deref();
+        check_profile(&profile.type_, localhost, unpadded, path, report);
+        if localhost.is_some_and(|name| name.len() > LONGEST_APP_ARMOR_NAME) {
+            report.too_long(&path.field("localhostProfile"), LONGEST_APP_ARMOR_NAME, "bytes");
+        }
     }
 }
 
-fn check_profile(kind: &str, localhost: Option<&str>, path: &Path, report: &mut Report) {
+/// Profiles as older manifests have them.
+pub(super) fn check_annotations(pod: &Pod, report: &mut Report) {
+    let path = Path::root("metadata").field("annotations");
+    let containers: BTreeSet<&str> = all_containers(pod).map(|container| container.name.as_str()).collect();
+    for (key, value) in pod.metadata.annotations.iter().flatten() {
+        let Some(name) = key.strip_prefix(app_armor::ANNOTATION) else { continue };
+        if !containers.contains(name) {
+            report.invalid_text(&path.key(key), name, "container not found");
+        }
+        if let Err(detail) = app_armor::read(value) {
+            report.invalid_text(&path.key(key), value, detail);
+        }
+    }
+}
+
+fn check_profile(
+    kind: &str,
+    localhost: Option<&str>,
+    rule: fn(&str) -> Result<(), &'static str>,
+    path: &Path,
+    report: &mut Report,
+) {
     let field = path.field("localhostProfile");
     match (kind, localhost.filter(|profile| !profile.is_empty())) {
         ("", _) => report.required(&path.field("type"), "type is required when a profile is set"),
         ("Localhost", None) => report.required(&field, "must be set when type is Localhost"),
-        ("Localhost", profile) => report.check(&field, profile, names::relative_path),
+        ("Localhost", profile) => report.check(&field, profile, rule),
         (kind, profile) => {
             report.one_of(&path.field("type"), Some(kind), PROFILE_TYPES);
             if let Some(profile) = profile {
@@ -117,6 +150,11 @@ fn check_profile(kind: &str, localhost: Option<&str>, path: &Path, report: &mut 
             }
         }
     }
+}
+
+/// What `AppArmor` calls a profile may be anything, and often is the whole path of the program that it confines.
+fn unpadded(name: &str) -> Result<(), &'static str> {
+    if name.trim() == name { Ok(()) } else { Err("must not be padded with whitespace") }
 }
 
 fn sysctl_name(name: &str) -> Result<(), &'static str> {

@@ -2,14 +2,14 @@ use super::*;
 use crate::manifest::{default, tree, typed};
 
 /// What is wrong with a pod of this spec, after defaults.
-fn wrong(spec: &str) -> Vec<String> {
+pub(super) fn wrong(spec: &str) -> Vec<String> {
     let text = format!("metadata: {{name: x, namespace: default, uid: u}}\nspec: {spec}\n");
     let documents = tree::documents(&text).unwrap_or_else(|error| panic!("{spec}: {error:?}"));
     let (mut pod, unknown) =
         typed::decode::<Pod>(&documents[0]).unwrap_or_else(|error| panic!("{spec}: {error:?}"));
-    assert_eq!(unknown, [], "{spec}");
+    assert_eq!(unknown.kept, [], "{spec}");
     default::pod(&mut pod);
-    super::pod(&pod).iter().map(FieldError::to_string).collect()
+    super::pod(&pod).kept.iter().map(FieldError::to_string).collect()
 }
 
 /// A container's mistake, without the path to the container.
@@ -23,7 +23,7 @@ fn wrong_volume(source: &str) -> Vec<String> {
     wrong(&spec).into_iter().map(|error| error.replace("spec.volumes[0].", "")).collect()
 }
 
-fn check(found: impl Fn(&str) -> Vec<String>, cases: &[(&str, &[&str])]) {
+pub(super) fn check(found: impl Fn(&str) -> Vec<String>, cases: &[(&str, &[&str])]) {
     for (text, expected) in cases {
         assert_eq!(found(text), *expected, "{text}");
     }
@@ -72,13 +72,13 @@ fn pods() {
                 ],
             ),
             (
-                "{resources: {limits: {hugepages-2Mi: 4Mi}}, containers: [{name: c, image: x, resources: {limits: {hugepages-2Mi: 2Mi}}}, {name: d, image: x}]}",
+                "{resources: {limits: {cpu: 2, hugepages-2Mi: 4Mi}}, containers: [{name: c, image: x, resources: {limits: {cpu: 1, hugepages-2Mi: 2Mi}}}, {name: d, image: x}]}",
                 &[
                     "spec.resources.limits[hugepages-2Mi]: Forbidden: the containers could use more together, and nothing here would stop them: give each a limit, within the pod's together",
                 ],
             ),
             (
-                "{resources: {limits: {hugepages-2Mi: 4Mi}}, containers: [{name: c, image: x, resources: {limits: {hugepages-2Mi: 2Mi}}}, {name: d, image: x, resources: {limits: {hugepages-2Mi: 2Mi}}}]}",
+                "{resources: {limits: {cpu: 2, hugepages-2Mi: 4Mi}}, containers: [{name: c, image: x, resources: {limits: {cpu: 1, hugepages-2Mi: 2Mi}}}, {name: d, image: x, resources: {limits: {cpu: 1, hugepages-2Mi: 2Mi}}}]}",
                 &[],
             ),
             (
@@ -245,6 +245,75 @@ fn containers() {
             "spec.containers[0].ports[0].hostPort: Invalid value: 2: must match `containerPort` when `hostNetwork` is true"
         ]
     );
+    // Init containers come one after another, but even one cannot have a port twice.
+    let one_after_another = |ports: &str| {
+        let init = format!(
+            "[{{name: i, image: x, ports: [{{containerPort: 8080}}]}}, {{name: j, image: x, ports: [{ports}]}}]"
+        );
+        wrong(&format!(
+            "{{hostNetwork: true, initContainers: {init}, containers: [{{name: c, image: x, ports: [{{containerPort: 8080}}]}}]}}"
+        ))
+    };
+    assert_eq!(one_after_another("{containerPort: 8080}"), Vec::<String>::new());
+    assert_eq!(
+        one_after_another("{containerPort: 8080}, {containerPort: 8080}"),
+        ["spec.initContainers[1].ports[1].hostPort: Duplicate value: \"/TCP/8080\""]
+    );
+}
+
+#[test]
+fn profiles_of_this_host() {
+    let wrong = |kind: &str, profile: &str| {
+        wrong_container(&format!(
+            "securityContext: {{{kind}: {{type: Localhost, localhostProfile: '{profile}'}}}}"
+        ))
+    };
+    let at = |kind: &str| format!("securityContext.{kind}.localhostProfile");
+    let (app_armor, seccomp) = ("appArmorProfile", "seccompProfile");
+    let longest = "x".repeat(4095);
+    for name in ["/usr/sbin/nginx", "../odd", "snap.a//b c", &longest] {
+        assert_eq!(wrong(app_armor, name), Vec::<String>::new(), "{name}");
+    }
+    for name in [" a", "a ", " "] {
+        let detail = "must not be padded with whitespace";
+        assert_eq!(wrong(app_armor, name), [format!("{}: Invalid value: {name:?}: {detail}", at(app_armor))]);
+    }
+    assert_eq!(
+        wrong(app_armor, &format!("{longest}x")),
+        [format!("{}: Too long: may not be more than 4095 bytes", at(app_armor))]
+    );
+    for kind in [app_armor, seccomp] {
+        let wanted = format!("{}: Required value: must be set when type is Localhost", at(kind));
+        assert_eq!(wrong(kind, ""), [wanted]);
+    }
+    assert_eq!(wrong(seccomp, "profiles/mine.json"), Vec::<String>::new());
+    for (path, detail) in
+        [("/mine.json", "must be a relative path"), ("../mine.json", "must not contain '..'")]
+    {
+        assert_eq!(wrong(seccomp, path), [format!("{}: Invalid value: {path:?}: {detail}", at(seccomp))]);
+    }
+}
+
+#[test]
+fn app_armor_of_annotations() {
+    let wrong = |container: &str, value: &str| {
+        let mut pod = crate::pod::testkit::pod("Always", &["i"], &["c"]);
+        let key = format!("{}{container}", crate::pod::app_armor::ANNOTATION);
+        pod.metadata.annotations = Some([(key, value.to_owned())].into());
+        let mut report = Report::default();
+        security::check_annotations(&pod, &mut report);
+        report.into_errors().kept.iter().map(FieldError::to_string).collect::<Vec<_>>()
+    };
+    for value in ["", "runtime/default", "unconfined", "localhost/mine"] {
+        assert_eq!((wrong("c", value), wrong("i", value)), (vec![], vec![]), "{value}");
+    }
+    let at = "metadata.annotations[container.apparmor.security.beta.kubernetes.io/";
+    for value in ["odd", "localhost/", "runtime/other"] {
+        let detail =
+            "invalid AppArmor profile name: must be runtime/default, unconfined or localhost/<profile>";
+        assert_eq!(wrong("c", value), [format!("{at}c]: Invalid value: {value:?}: {detail}")]);
+    }
+    assert_eq!(wrong("d", "unconfined"), [format!("{at}d]: Invalid value: \"d\": container not found")]);
 }
 
 #[test]
@@ -307,6 +376,14 @@ fn resources() {
                     "resources.requests[x.y/z]: Invalid value: \"1500m\": must be an integer",
                     "resources.requests[a.b/c]: Required value: Limit must be set for non overcommitable resources",
                     "resources.requests[hugepages-2Mi]: Invalid value: \"2Mi\": must be equal to hugepages-2Mi limit of 4Mi",
+                    "resources: Forbidden: HugePages require cpu or memory",
+                ],
+            ),
+            (
+                "resources: {limits: {memory: 1Mi, hugepages-2Mi: 3Mi, hugepages-1Gi: 2Gi}}",
+                &[
+                    "resources.limits[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple of hugepages-2Mi",
+                    "resources.requests[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple of hugepages-2Mi",
                 ],
             ),
             (
@@ -463,11 +540,11 @@ fn volumes_of_all_kinds() {
 fn objects_beside_pods() {
     let decode = |text: &str| typed::decode(&tree::documents(text).expect("YAML")[0]).expect("a map").0;
     let map = decode("metadata: {name: m}\ndata: {a: x, a/b: x, ..data: z}\nbinaryData: {a: eA==}\n");
-    let errors: Vec<String> = config_map(&map).iter().map(FieldError::to_string).collect();
+    let errors: Vec<String> = config_map(&map).kept.iter().map(FieldError::to_string).collect();
     assert_eq!(errors.len(), 3, "{errors:?}");
     assert!(errors[0].starts_with("data[a]: Invalid value: \"a\": duplicate of key present in binaryData"));
     let large = decode(&format!("metadata: {{name: m}}\ndata: {{a: {}}}\n", "x".repeat(1 << 21)));
-    assert_eq!(config_map(&large)[0].to_string(), "data: Too long: may not be more than 1048576 bytes");
+    assert_eq!(config_map(&large).kept[0].to_string(), "data: Too long: may not be more than 1048576 bytes");
 }
 
 #[test]

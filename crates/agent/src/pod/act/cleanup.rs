@@ -10,7 +10,7 @@ use rubelet_model::{
     ContainerId, ContainerState, ContainerStatus, PodStatus, PodUid, SandboxId, SandboxState,
 };
 
-use super::{Tools, Work};
+use super::{Hangs, Tools, Unbroken, Work};
 use crate::leavings::{Leavings, LeavingsError};
 use crate::off_thread::off_thread;
 use crate::pod::config::log_directory;
@@ -141,33 +141,38 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             self.remove_sandbox(&sandbox.id).await?;
         }
         let uid = spec::uid(self.pod);
-        Ok(clear(self.tools, uid.clone(), move |leavings| leavings.remove(&uid)).await?)
+        clear(self.tools, self.unbroken, uid.clone(), move |leavings| leavings.remove(&uid)).await
     }
 }
 
 /// Does this to what a pod leaves behind. Its ids are anybody's then.
 async fn clear<R: Runtime + ImageStore>(
     tools: &Arc<Tools<R>>,
+    unbroken: &Unbroken,
     uid: PodUid,
     how: impl FnOnce(&Leavings<'_>) -> Result<(), LeavingsError> + Send + 'static,
-) -> Result<(), LeavingsError> {
+) -> Result<(), CleanupError> {
     let tools = tools.clone();
-    off_thread(move || {
+    let clearing = unbroken.take_down(move || {
         let Tools { groups, settings, volumes, user_ids, .. } = &*tools;
         how(&Leavings { groups: groups.as_deref(), logs: &settings.logs, volumes })?;
         user_ids.give_back(&uid);
-        Ok(())
-    })
-    .await
+        Ok::<_, LeavingsError>(())
+    });
+    Ok(clearing.await??)
 }
 
 /// Gives back what a pod used of which nothing runs any more. What tells of the pod stays.
-pub(crate) async fn release<R>(tools: &Arc<Tools<R>>, uid: &PodUid) -> Result<(), CleanupError>
+pub(crate) async fn release<R>(
+    tools: &Arc<Tools<R>>,
+    unbroken: &Unbroken,
+    uid: &PodUid,
+) -> Result<(), CleanupError>
 where
     R: Runtime + ImageStore,
 {
     let gone = uid.clone();
-    Ok(clear(tools, uid.clone(), move |leavings| leavings.release(&gone)).await?)
+    clear(tools, unbroken, uid.clone(), move |leavings| leavings.release(&gone)).await
 }
 
 /// Why something could not be removed.
@@ -177,6 +182,8 @@ pub(crate) enum CleanupError {
     Call(#[from] CallError),
     #[error(transparent)]
     Leavings(#[from] LeavingsError),
+    #[error(transparent)]
+    Hangs(#[from] Hangs),
     #[error("its logs and last words: {0}")]
     Files(#[from] io::Error),
 }

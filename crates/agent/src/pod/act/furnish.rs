@@ -5,46 +5,46 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use rubelet_cri::v1;
 
+use super::unbroken::{Disk, Doing, Hangs, PATIENCE};
 use super::{Home, Outcome, Tools, Work};
 use crate::cgroup::limits_itself;
 use crate::downward::PodFacts;
 use crate::environment::Environment;
 use crate::image::Resolved;
 use crate::manifest::Objects;
-use crate::off_thread::off_thread;
 use crate::pod::config::{ConfigError, ContainerParts, container_config, hosts_file, log_directory};
+use crate::pod::demand::own;
 use crate::pod::files;
 use crate::pod::grants::Grants;
 use crate::pod::journal::Journal;
 use crate::pod::spec;
 use crate::runtime::{ImageStore, Runtime};
 use crate::user_ids::IdRange;
-use crate::volumes::{Mount, Prepared, Propagation, RecursiveReadOnly, VolumeError};
+use crate::volumes::{self, Mount, Preparation, Prepared, Propagation, RecursiveReadOnly, VolumeError};
 
 const HOSTS: &str = "/etc/hosts";
 
 /// Why a pod that limits itself does not run where pods have no control groups.
 const NO_GROUPS: &str = "pods have no control groups of their own here, so nothing would hold the pod to spec.resources.limits: set the limits of its containers";
 
-/// Why a pod has to wait for what it needs.
-enum Unfurnished {
-    Group(String),
-    Volumes(VolumeError),
-}
+/// What is done to the disk before it is known to which volume.
+const VOLUMES: &str = "volumes";
 
-impl Unfurnished {
-    fn tell(&self, journal: &Journal) {
-        match self {
-            Self::Group(error) => {
-                let message = format!("unable to ensure pod container exists: {error}");
-                journal.warning(None, "FailedCreatePodContainer", message);
-            }
-            Self::Volumes(error) => journal.warning(None, "FailedMount", error.to_string()),
-        }
+/// How long a kubelet waits for the volumes of a pod before it says that they do not come.
+const SET_UP_WITHIN: Duration = Duration::from_secs(123);
+
+/// How long anything else may take that is done to the disk for a pod.
+const FILES_WITHIN: Duration = Duration::from_secs(30);
+
+/// Tells of volumes that are not as they should be.
+fn tell_of_volumes(journal: &Journal, errors: &[VolumeError]) {
+    for error in errors {
+        journal.warning(None, "FailedMount", error.to_string());
     }
 }
 
@@ -56,65 +56,139 @@ pub(super) struct Furnished {
     pub(super) grants: Grants,
 }
 
+/// Prepares the volumes of a pod, where it may block.
+fn volumes_to_prepare<R>(
+    tools: &Arc<Tools<R>>,
+    pod: &Arc<Pod>,
+    objects: &Arc<Objects>,
+    ips: &[IpAddr],
+    ran_before: bool,
+) -> impl FnOnce(&Doing) -> Preparation + Send + use<R>
+where
+    R: Runtime + ImageStore,
+{
+    let (tools, pod, objects, ips) = (tools.clone(), pod.clone(), objects.clone(), ips.to_vec());
+    move |doing| {
+        let logs = log_directory(&tools.settings.logs, &pod);
+        if let Err(error) = std::fs::create_dir_all(&logs) {
+            let missing = vec![VolumeError::io("create", &logs)(error)];
+            return Preparation { missing, ..Preparation::default() };
+        }
+        let facts = PodFacts { pod: &pod, objects: &objects, node: &tools.settings.node, pod_ips: &ips };
+        let now = jiff::Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0));
+        let begins = |volume: &str| doing.begins(format!("volume {volume:?}"));
+        tools.volumes.prepare(&facts, now.unwrap_or_default(), ran_before, begins)
+    }
+}
+
+/// Writes anew what has changed in the volumes of a pod that runs, however long it takes; whether all are up to date then. If
+/// that fails, the pod goes on with what it has. That it takes long is told.
+pub(crate) async fn refresh_volumes<R: Runtime + ImageStore>(
+    tools: Arc<Tools<R>>,
+    pod: Arc<Pod>,
+    objects: Arc<Objects>,
+    ips: Vec<IpAddr>,
+    journal: Journal,
+    disk: Disk,
+) -> bool {
+    let work = volumes_to_prepare(&tools, &pod, &objects, &ips, true);
+    let mut refreshing = std::pin::pin!(disk.work(VOLUMES, work));
+    let mut patience = PATIENCE;
+    let Preparation { stale, missing, .. } = loop {
+        match tokio::time::timeout(patience, &mut refreshing).await {
+            Ok(done) => break done,
+            Err(_) => {
+                journal.warning(None, "FailedMount", disk.hangs().to_string());
+                patience = SET_UP_WITHIN;
+            }
+        }
+    };
+    tell_of_volumes(&journal, &stale);
+    tell_of_volumes(&journal, &missing);
+    stale.is_empty() && missing.is_empty()
+}
+
 impl<R: Runtime + ImageStore> Work<'_, R> {
     /// The control group of the pod, where it is to have one, and its volumes, ready to be mounted; `None` if it must wait
     /// for them.
-    pub(super) async fn furnish(&self, outcome: &mut Outcome) -> Option<Prepared> {
-        let (tools, pod, volumes) = (self.tools.clone(), self.pod.clone(), self.volumes_to_prepare());
-        let furnished = off_thread(move || {
-            let machine = &tools.settings.machine;
-            match &tools.groups {
-                None if limits_itself(&pod) => Err(NO_GROUPS.to_owned()),
-                None => Ok(()),
-                Some(groups) => groups.ensure(&pod, machine).map_err(|error| error.to_string()),
-            }
-            .map_err(Unfurnished::Group)?;
-            volumes().map_err(Unfurnished::Volumes)
+    pub(super) async fn furnish(&mut self, outcome: &mut Outcome) -> Option<Prepared> {
+        let (tools, pod) = (self.tools.clone(), self.pod.clone());
+        let made = self.with_files("its control group", move || match &tools.groups {
+            None if limits_itself(&pod) => Err(NO_GROUPS.to_owned()),
+            None => Ok(()),
+            Some(groups) => groups.ensure(&pod, &tools.settings.machine).map_err(|error| error.to_string()),
         });
-        self.furnished(furnished.await, outcome)
-    }
-
-    /// The volumes of a pod that is there already.
-    pub(super) async fn volumes(&self, outcome: &mut Outcome) -> Option<Prepared> {
-        let prepared = off_thread(self.volumes_to_prepare()).await;
-        self.furnished(prepared.map_err(Unfurnished::Volumes), outcome)
-    }
-
-    fn furnished(&self, furnished: Result<Prepared, Unfurnished>, outcome: &mut Outcome) -> Option<Prepared> {
-        match furnished {
-            Ok(prepared) => {
-                outcome.volumes_are_ready = true;
-                Some(prepared)
-            }
-            Err(why) => {
-                why.tell(self.journal);
-                outcome.hold(self.now().plus(self.tools.settings.retry));
-                None
-            }
+        if let Err(error) = made.await.unwrap_or_else(|hangs| Err(hangs.to_string())) {
+            let message = format!("unable to ensure pod container exists: {error}");
+            self.journal.warning(None, "FailedCreatePodContainer", message);
+            outcome.hold(self.now().plus(self.tools.settings.retry));
+            return None;
         }
+        self.volumes(outcome).await
     }
 
-    /// Writes anew what has changed in the volumes of a pod that runs. If that fails, the pod goes on with what it has.
-    pub(crate) async fn refresh_volumes(&self, outcome: &mut Outcome) {
-        match off_thread(self.volumes_to_prepare()).await {
-            Ok(_) => outcome.volumes_are_ready = true,
-            Err(error) => {
-                Unfurnished::Volumes(error).tell(self.journal);
-                outcome.retry(self.now().plus(self.tools.settings.retry));
-            }
+    /// The volumes of the pod, ready to be mounted; `None` if it must wait for one that it never had. What it had is good
+    /// enough to go on with.
+    pub(super) async fn volumes(&mut self, outcome: &mut Outcome) -> Option<Prepared> {
+        let done = self.prepare_volumes().await;
+        let retry = self.now().plus(self.tools.settings.retry);
+        let Some(Preparation { prepared, stale, missing }) = done else {
+            outcome.hold(retry);
+            return None;
+        };
+        tell_of_volumes(self.journal, &stale);
+        tell_of_volumes(self.journal, &missing);
+        if !missing.is_empty() {
+            outcome.hold(retry);
+            return None;
         }
+        self.memory.furnished = Some(self.pod.clone());
+        outcome.volumes_are_ready = stale.is_empty();
+        if !stale.is_empty() {
+            outcome.retry(retry);
+        }
+        Some(prepared)
     }
 
-    fn volumes_to_prepare(&self) -> impl FnOnce() -> Result<Prepared, VolumeError> + Send + use<R> {
-        let (tools, pod, objects) = (self.tools.clone(), self.pod.clone(), self.objects.clone());
-        let ips = self.status.ips.clone();
-        let logs = log_directory(&self.tools.settings.logs, self.pod);
-        move || {
-            std::fs::create_dir_all(&logs).map_err(VolumeError::io("create", &logs))?;
-            let facts = PodFacts { pod: &pod, objects: &objects, node: &tools.settings.node, pod_ips: &ips };
-            let now = jiff::Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0));
-            tools.volumes.prepare(&facts, now.unwrap_or_default())
+    /// Prepares the volumes; nothing if that takes too long. A pod that has had them does not wait for long: it takes them
+    /// as they are.
+    async fn prepare_volumes(&self) -> Option<Preparation> {
+        let had_volumes = self.had_volumes();
+        let disk = &self.unbroken.volumes;
+        let work = volumes_to_prepare(self.tools, self.pod, self.objects, &self.status.ips, had_volumes);
+        let mut preparing = std::pin::pin!(disk.work(VOLUMES, work));
+        if let Ok(done) = tokio::time::timeout(disk.left_of(PATIENCE), &mut preparing).await {
+            return Some(done);
         }
+        if had_volumes {
+            let prepared = self.tools.volumes.as_they_are(self.pod).ok()?;
+            let stale = vec![VolumeError::Late { what: disk.hangs().what }];
+            return Some(Preparation { prepared, stale, missing: Vec::new() });
+        }
+        self.journal.warning(None, "FailedMount", disk.hangs().to_string());
+        let done = tokio::time::timeout(SET_UP_WITHIN - PATIENCE, &mut preparing).await;
+        if done.is_err() {
+            let what = disk.hangs().what;
+            let message =
+                format!("Unable to attach or mount volumes: timed out waiting for the condition: {what}");
+            self.journal.warning(None, "FailedMount", message);
+        }
+        done.ok()
+    }
+
+    /// Whether this agent has given the pod just these volumes. Whoever removes its sandbox does not take them away; a reboot
+    /// may, and whoever edits a manifest may add one.
+    fn had_volumes(&self) -> bool {
+        self.memory.furnished.as_ref().is_some_and(|pod| volumes::are_the_same(pod, self.pod))
+    }
+
+    /// Does something to the files of the pod, but not for long: the pod is not looked at meanwhile.
+    pub(super) async fn with_files<T: Send + 'static>(
+        &self,
+        what: impl Into<String>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Hangs> {
+        self.unbroken.files.work_within(FILES_WITHIN, what, move |_| work()).await
     }
 
     /// Everything that the runtime is told of a container, and the files that it is told of.
@@ -135,16 +209,17 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             users: home.users,
             image,
             number: newest.map(|newest| newest.restart_count.max(newest.attempt).saturating_add(1)),
-            least_number: self.memory.next_instance(&container.name),
+            least_number: self.memory.restarts.next(&container.name, newest.map(|newest| &newest.id)),
             grants: self.memory.grants.clone(),
         };
-        off_thread(move || furnishing.run()).await
+        let what = format!("the files of container {:?}", container.name);
+        self.with_files(what, move || furnishing.run()).await?
     }
 }
 
 struct Furnishing<R> {
     tools: Arc<Tools<R>>,
-    pod: Arc<k8s_openapi::api::core::v1::Pod>,
+    pod: Arc<Pod>,
     objects: Arc<Objects>,
     container: Container,
     prepared: Prepared,
@@ -153,6 +228,7 @@ struct Furnishing<R> {
     image: Resolved,
     /// Which instance it is, if the runtime knows those before it.
     number: Option<u32>,
+    /// By what was said of it: the runtime may know an instance, but not the newest.
     least_number: u32,
     grants: Grants,
 }
@@ -160,10 +236,11 @@ struct Furnishing<R> {
 impl<R> Furnishing<R> {
     fn run(mut self) -> Result<Furnished, ConfigError> {
         let settings = &self.tools.settings;
-        let restart_count = self.number.unwrap_or_else(|| {
+        let by_logs = || {
             let logs = log_directory(&settings.logs, &self.pod);
-            files::restart_count_by_logs(&logs, &self.container.name).max(self.least_number)
-        });
+            files::restart_count_by_logs(&logs, &self.container.name)
+        };
+        let restart_count = self.number.unwrap_or_else(by_logs).max(self.least_number);
         let (environment, mounts) = self.surroundings(restart_count)?;
         let config = container_config(&ContainerParts {
             pod: &self.pod,
@@ -177,7 +254,8 @@ impl<R> Furnishing<R> {
             runtime: settings.admission.runtime,
             users: self.users,
         })?;
-        self.grants.give(&self.container.name, restart_count, self.container.resources.as_ref());
+        let (resources, of_pod) = (self.container.resources.as_ref(), own(&self.pod));
+        self.grants.give(&self.container.name, restart_count, resources, of_pod);
         let path = settings.data.pod(spec::uid(&self.pod).as_str())?.resources();
         self.grants.note(&path, &spec::pod_ref(&self.pod));
         Ok(Furnished { config, grants: self.grants })

@@ -36,27 +36,27 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             }
         };
         let policy = PullPolicy::of(container);
-        if policy != PullPolicy::Always {
-            match self.tools.puller.present(&name).await {
-                Ok(Some(image)) => {
-                    let message = format!(
-                        "Container image {wanted:?} already present on machine and can be accessed by the pod"
-                    );
-                    self.journal.normal(Some(&container.name), "Pulled", message);
-                    return Ok(image);
-                }
-                Ok(None) if policy == PullPolicy::Never => {
-                    let error = ImageError::NeverPull(wanted.to_owned());
-                    let message = error.to_string();
-                    self.journal.warning(Some(&container.name), error.reason(), message.clone());
-                    return Err(self.without(&error, message));
-                }
-                Ok(None) => {}
-                Err(error) => {
-                    let message = format!("Failed to inspect image {wanted:?}: {error}");
-                    self.journal.warning(Some(&container.name), "InspectFailed", message.clone());
-                    return Err(self.without(&error, message));
-                }
+        match self.tools.puller.present(&name, policy).await {
+            Ok(Some(image)) => {
+                let message = format!(
+                    "Container image {wanted:?} already present on machine and can be accessed by the pod"
+                );
+                self.journal.normal(Some(&container.name), "Pulled", message);
+                return Ok(image);
+            }
+            Ok(None) if policy == PullPolicy::Never => {
+                let error = ImageError::NeverPull(wanted.to_owned());
+                let message = error.to_string();
+                self.journal.warning(Some(&container.name), error.reason(), message.clone());
+                return Err(self.without(&error, message));
+            }
+            Ok(None) => {}
+            // What is there does not matter: it is fetched anew.
+            Err(_) if policy == PullPolicy::Always => {}
+            Err(error) => {
+                let message = format!("Failed to inspect image {wanted:?}: {error}");
+                self.journal.warning(Some(&container.name), "InspectFailed", message.clone());
+                return Err(self.without(&error, message));
             }
         }
         self.pull(container, wanted, &name, sandbox_config).await

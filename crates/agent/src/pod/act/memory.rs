@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, ContainerState as ApiState, PodStatus as ApiStatus};
+use k8s_openapi::api::core::v1::{Container, Pod};
 use pleg::{Now, Stamp};
 use rubelet_model::{ContainerId, ContainerState, PodStatus};
 
+use super::restarts::Restarts;
 use super::start::Hold;
 use crate::pod::backoff::{Backoffs, Growth};
 use crate::pod::grants::Grants;
@@ -36,8 +37,8 @@ pub(crate) struct Memory {
     looked: Option<Stamp>,
     /// How long getting images has taken so far.
     pub(crate) pulling: Duration,
-    /// What number the next instance of a container has, at least, if the runtime and the logs know no better.
-    restarts: BTreeMap<String, u32>,
+    /// How often containers were started, as everybody was told.
+    pub(crate) restarts: Restarts,
     /// What the pod and its containers were given; on disk, too.
     pub(crate) grants: Grants,
     /// Until when a resize that failed is not tried again.
@@ -46,6 +47,8 @@ pub(crate) struct Memory {
     pub(crate) resize_error: Option<String>,
     /// Whether there was no network for the pod the last time.
     pub(super) lacks_network: bool,
+    /// The pod as it was when all of its volumes were ready the last time.
+    pub(super) furnished: Option<Arc<Pod>>,
 }
 
 impl Memory {
@@ -61,11 +64,12 @@ impl Memory {
             ended: HashMap::new(),
             looked: None,
             pulling: Duration::ZERO,
-            restarts: BTreeMap::new(),
+            restarts: Restarts::default(),
             grants: Grants::default(),
             resize_after: None,
             resize_error: None,
             lacks_network: false,
+            furnished: None,
         }
     }
 
@@ -98,21 +102,15 @@ impl Memory {
         self.looked = Some(now.stamp);
     }
 
-    /// Notes how often containers were started, as everybody was told: that never goes back.
-    pub(crate) fn remember_restarts(&mut self, said: &ApiStatus) {
-        let init = said.init_container_statuses.iter().flatten();
-        for status in init.chain(said.container_statuses.iter().flatten()) {
-            let was_on = |state: &ApiState| state.running.is_some() || state.terminated.is_some();
-            let is_another = status.state.as_ref().is_some_and(was_on);
-            let next = u32::try_from(status.restart_count).unwrap_or(0) + u32::from(is_another);
-            let known = self.restarts.entry(status.name.clone()).or_default();
-            *known = next.max(*known);
-        }
+    /// What acting has found out, together with what was noted of statuses meanwhile, by somebody else.
+    pub(crate) fn with_noted(self, meanwhile: Self) -> Self {
+        let Self { ended, looked, restarts, .. } = meanwhile;
+        Self { ended, looked, restarts, ..self }
     }
 
-    /// What number the next instance of a container has, at least.
-    pub(super) fn next_instance(&self, container: &str) -> u32 {
-        self.restarts.get(container).copied().unwrap_or(0)
+    /// The volumes of the pod were taken down.
+    pub(crate) fn lost_volumes(&mut self) {
+        self.furnished = None;
     }
 
     /// Until when it is too soon to tell a container to end once more; if it is not, notes that it is told now.
@@ -147,6 +145,28 @@ mod tests {
 
     fn now(seconds: u64, wall_seconds: i64) -> Now {
         Now { stamp: Stamp::from_nanos(seconds * SECOND), wall: UnixNanos(wall_seconds * 1_000_000_000) }
+    }
+
+    #[test]
+    fn what_is_seen_and_told_while_somebody_acts_is_not_forgotten() {
+        let told: k8s_openapi::api::core::v1::PodStatus = serde_json::from_value(serde_json::json!({
+            "containerStatuses": [{
+                "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 4,
+                "containerID": "fake://a-4", "state": {"running": {}},
+            }],
+        }))
+        .unwrap();
+        let mut live = Memory::new(Growth::default());
+        let mut acting = live.clone();
+        let id = ContainerId::from("a-0");
+        acting.told_to_end(&id, Stamp::from_nanos(0));
+        live.observe(&testkit::status(SandboxState::Ready, &[("a", Is::Exited(1))]), now(7, 1_000_000));
+        live.restarts.note(&told);
+        let ended = live.ended(&id);
+        let mut both = acting.with_noted(live);
+        assert!(ended.is_some() && both.ended(&id) == ended);
+        assert_eq!(both.restarts.next("a", None), 5);
+        assert!(both.told_to_end(&id, Stamp::from_nanos(1)).is_some(), "and what it did is not either");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod lone;
 mod memory;
 mod network;
 mod resize;
+mod restarts;
 mod start;
 mod unbroken;
 mod users;
@@ -26,6 +27,7 @@ use k8s_openapi::api::core::v1::Pod;
 use pleg::{Clock, Stamp};
 use rubelet_cri::v1;
 use rubelet_model::{PodStatus, SandboxId};
+use tokio::sync::{mpsc, oneshot};
 
 use super::config::{
     HostDns, HostName, NameTooLong, PodDns, SandboxParts, asks_for_selinux, depends_on_host, dns_of_pod,
@@ -34,7 +36,7 @@ use super::config::{
 use super::grace::KillReason;
 use super::grants::PodGrant;
 use super::journal::Journal;
-use super::plan::{Place, Plan, Replacement, Start};
+use super::plan::{Adjustment, Place, Plan, Replacement, Start};
 use super::spec;
 use crate::cgroup::{GroupError, PodGroups};
 use crate::image::Puller;
@@ -48,11 +50,12 @@ use crate::settings::Settings;
 use crate::user_ids::{IdRange, UserIds};
 use crate::volumes::{Prepared, Volumes};
 
-pub(crate) use cleanup::{Remains, release};
+pub(crate) use cleanup::{CleanupError, Remains, release};
+pub(crate) use furnish::refresh_volumes;
 pub(crate) use kill::{Killer, may_run};
 pub use lone::{EndedWithoutAgent, LoneContainer};
 pub(crate) use memory::Memory;
-pub(crate) use unbroken::Unbroken;
+pub(crate) use unbroken::{Hangs, Unbroken};
 use users::NoUsers;
 
 /// What acting needs, the same for all pods.
@@ -115,6 +118,16 @@ pub(crate) struct Work<'a, R> {
     pub(crate) memory: &'a mut Memory,
     pub(crate) journal: &'a Journal,
     pub(crate) unbroken: &'a Unbroken,
+    pub(crate) milestones: &'a mpsc::Sender<Milestone>,
+}
+
+/// What is told while a pod is acted on.
+#[derive(Debug)]
+pub(crate) enum Milestone {
+    /// Everything in the old sandbox was ended. What is about to be removed waits until its end was told.
+    Ended(oneshot::Sender<()>),
+    /// The pod has got a sandbox: what comes after may take long.
+    Sandbox,
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
@@ -125,38 +138,36 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Plan::EndPod => self.end_pod(&mut outcome).await,
             Plan::Recreate { replacement, starts } => self.recreate(replacement, &starts, &mut outcome).await,
             Plan::RestartAll { cause, remove } => self.restart_all(&cause, &remove, &mut outcome).await,
-            Plan::Adjust { sandbox, attempt, kills, starts, resize } => {
-                for kill in &kills {
-                    let now = self.now();
-                    if let Some(until) = self.memory.told_to_end(&kill.id, now) {
-                        outcome.hold(until);
-                        return outcome;
-                    }
-                    outcome.acted = true;
-                    if let Err(error) = self.killer().one(kill).await {
-                        self.failed(&mut outcome, &error);
-                        return outcome;
-                    }
-                }
-                if !starts.is_empty() {
-                    let Some(prepared) = self.volumes(&mut outcome).await else { return outcome };
-                    let Blueprint { config, users, .. } = match self.sandbox_config(attempt).await {
-                        Ok(blueprint) => blueprint,
-                        Err(error) => {
-                            self.no_sandbox(&error, &mut outcome);
-                            return outcome;
-                        }
-                    };
-                    let ips = spec::ips(self.pod, &self.status.ips, &self.tools.settings.node.host_ips);
-                    let home = Home { sandbox, config, users, ips, prepared };
-                    self.start_all(&home, &starts, &mut outcome).await;
-                }
-                if let Some(resize) = &resize {
-                    self.resize(resize, &mut outcome).await;
-                }
-            }
+            Plan::Adjust(adjustment) => self.adjust(adjustment, &mut outcome).await,
         }
         outcome
+    }
+
+    async fn adjust(&mut self, adjustment: Adjustment, outcome: &mut Outcome) {
+        let Adjustment { sandbox, attempt, kills, starts, resize } = adjustment;
+        for kill in &kills {
+            let now = self.now();
+            if let Some(until) = self.memory.told_to_end(&kill.id, now) {
+                return outcome.hold(until);
+            }
+            outcome.acted = true;
+            if let Err(error) = self.killer().one(kill).await {
+                return self.failed(outcome, &error);
+            }
+        }
+        if !starts.is_empty() {
+            let Some(prepared) = self.volumes(outcome).await else { return };
+            let Blueprint { config, users, .. } = match self.sandbox_config(attempt).await {
+                Ok(blueprint) => blueprint,
+                Err(error) => return self.no_sandbox(&error, outcome),
+            };
+            let ips = spec::ips(self.pod, &self.status.ips, &self.tools.settings.node.host_ips);
+            let home = Home { sandbox, config, users, ips, prepared };
+            self.start_all(&home, &starts, outcome).await;
+        }
+        if let Some(resize) = &resize {
+            self.resize(resize, outcome).await;
+        }
     }
 
     async fn end_pod(&mut self, outcome: &mut Outcome) {
@@ -170,6 +181,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     async fn recreate(&mut self, replacement: Replacement, starts: &[Start], outcome: &mut Outcome) {
         if let Some(wait) = self.memory.sandboxes.wait_since_failure(SANDBOX, self.now()) {
+            let message =
+                format!("Back-off {}s re-creating a pod sandbox that keeps breaking", wait.delay.as_secs());
+            self.journal.warning(None, "BackOff", message);
             outcome.hold(wait.until);
             return;
         }
@@ -184,11 +198,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Err(error) => return self.no_sandbox(&error, outcome),
         };
         self.tell_once_a_sandbox(warnings);
-        if !self.status.sandboxes.is_empty() {
-            // The first time at once; one that is replaced again and again waits like a container that is.
-            let now = self.now();
-            self.memory.sandboxes.failed(SANDBOX, now);
-        }
         if replacement.replaces.is_some() {
             let message = "Pod sandbox changed, it will be killed and re-created.";
             self.journal.normal(None, "SandboxChanged", message);
@@ -197,6 +206,10 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             outcome.acted = true;
             if let Err(error) = self.killer().pod(self.status, None).await {
                 self.failed(outcome, &error);
+                return;
+            }
+            if !self.ends_are_told().await {
+                outcome.hold(self.now().plus(self.tools.settings.retry));
                 return;
             }
             if let Err(error) = self.remove_init_containers().await {
@@ -217,6 +230,12 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         };
         match made {
             Ok((sandbox, ips)) => {
+                if !self.status.sandboxes.is_empty() {
+                    // The first time at once; one that is replaced again and again waits like a container that is.
+                    let now = self.now();
+                    self.memory.sandboxes.failed(SANDBOX, now);
+                }
+                self.reach(Milestone::Sandbox).await;
                 let home = Home { sandbox, config, users, ips, prepared };
                 self.start_all(&home, starts, outcome).await;
             }
@@ -229,6 +248,22 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 self.failed(outcome, &error);
             }
         }
+    }
+
+    /// Has the ends told of the init containers that ran until now; whether they could be.
+    async fn ends_are_told(&self) -> bool {
+        let init = spec::init_containers(self.pod).iter();
+        if !init.flat_map(|container| self.status.instances(&container.name)).any(may_run) {
+            return true;
+        }
+        let (tell, told) = oneshot::channel();
+        self.reach(Milestone::Ended(tell)).await;
+        told.await.is_ok()
+    }
+
+    async fn reach(&self, milestone: Milestone) {
+        // Whoever does not listen does not act on the pod any more.
+        let _ = self.milestones.send(milestone).await;
     }
 
     async fn ips(&self, sandbox: &SandboxId) -> Result<Vec<IpAddr>, CallError> {
@@ -311,7 +346,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         } else {
             HostDns::default()
         };
-        Ok(dns_of_pod(self.pod, node, host))
+        Ok(dns_of_pod(self.pod, node, &self.tools.settings.node.host_ips, host))
     }
 
     /// What people should know of what the pod asks for and does not get.

@@ -10,11 +10,11 @@ use rubelet_model::{ContainerId, ContainerState};
 
 use super::{Outcome, Work};
 use crate::cgroup::PodGroups;
-use crate::off_thread::off_thread;
 use crate::pod::config::{PodAmounts, pod_amounts, resized};
+use crate::pod::demand::own;
 use crate::pod::grants::PodGrant;
 use crate::pod::plan::Resize;
-use crate::pod::resize::{Resource, Size, resize_message};
+use crate::pod::resize::{Resource, Size, holding, resize_message};
 use crate::pod::spec;
 use crate::resource::Quantity;
 use crate::runtime::{ImageStore, Runtime};
@@ -93,8 +93,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     fn step(&self, id: &ContainerId, resource: Resource) -> Option<Step> {
         let instance = self.status.container(id)?;
         let container = spec::all_containers(self.pod).find(|one| *one.name == *instance.name)?;
-        let had = Size::of(Some(self.memory.grants.of(instance)?), resource);
-        let gets = Size::of(container.resources.as_ref(), resource);
+        let had = Size::of(Some(&self.memory.grants.holding(instance, self.pod)?), resource);
+        let gets = Size::of(Some(&holding(container.resources.as_ref(), own(self.pod))), resource);
         (had != gets).then(|| Step { id: id.clone(), container: container.clone(), resource, had, gets })
     }
 
@@ -143,7 +143,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         call.await.map_err(|error| {
             format!("container {:?}: cannot change its {}: {error}", container.name, resource.name())
         })?;
-        self.memory.grants.change(&container.name, *resource, container.resources.as_ref());
+        let (now, of_pod) = (container.resources.as_ref(), own(self.pod));
+        self.memory.grants.change(&container.name, *resource, now, of_pod);
         self.save_grants().await;
         Ok(())
     }
@@ -166,6 +167,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let Ok(directory) = self.tools.settings.data.pod(spec::uid(self.pod).as_str()) else { return };
         let grants = self.memory.grants.clone();
         let pod = spec::pod_ref(self.pod);
-        off_thread(move || grants.note(&directory.resources(), &pod)).await;
+        let note = move || grants.note(&directory.resources(), &pod);
+        if let Err(error) = self.with_files("what the pod was given", note).await {
+            tracing::warn!(pod = %spec::pod_ref(self.pod), %error, "what a pod was given is not noted yet");
+        }
     }
 }

@@ -24,8 +24,8 @@ struct Failure {
     reason: &'static str,
     message: String,
     retry_at: Stamp,
-    /// Whether an event has said it already.
-    is_told: bool,
+    /// What an event has yet to say of it.
+    untold: Option<String>,
     /// The instance that came of it all the same.
     made: Option<ContainerId>,
 }
@@ -67,10 +67,10 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 self.memory.holds.remove(name);
                 true
             }
-            Err(Failure { reason, message, retry_at, is_told, made }) => {
+            Err(Failure { reason, message, retry_at, untold, made }) => {
                 self.tools.metrics.container_failed(start.place.kind(), reason);
-                if !is_told {
-                    self.journal.warning(Some(name), "Failed", format!("Error: {message}"));
+                if let Some(words) = untold {
+                    self.journal.warning(Some(name), "Failed", format!("Error: {words}"));
                 }
                 self.memory.holds.insert(name.into(), Hold { until: retry_at, made });
                 self.trouble(container, reason, message);
@@ -176,7 +176,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             tracing::warn!(pod = %spec::pod_ref(self.pod), container = container.name, %error, "cannot end a container whose hook failed");
         }
         let made = Some(id.clone());
-        Err(Failure { is_told: true, made, ..self.later("PostStartHookError", &error.to_string()) })
+        Err(Failure { untold: None, made, ..self.later("PostStartHookError", &error.to_string()) })
     }
 
     /// Whether what could not be started properly is known to have ended.
@@ -223,12 +223,13 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     fn later(&self, reason: &'static str, message: &str) -> Failure {
         let retry_at = self.now().plus(self.tools.settings.retry);
-        Failure { reason, message: message.to_owned(), retry_at, is_told: false, made: None }
+        let untold = Some(message.to_owned());
+        Failure { reason, message: message.to_owned(), retry_at, untold, made: None }
     }
 
     fn call_failed(&self, reason: &'static str, error: &CallError) -> Failure {
         let retry_at = self.now().plus(retry_after(error, self.tools.settings.retry));
-        Failure { reason, message: error.to_string(), retry_at, is_told: false, made: None }
+        Failure { retry_at, ..self.later(reason, &error.to_string()) }
     }
 }
 
@@ -238,7 +239,8 @@ impl From<super::image::NoImage> for Failure {
             reason: none.reason,
             message: none.message,
             retry_at: none.retry_at,
-            is_told: false,
+            // The pull has told why.
+            untold: Some(none.reason.to_owned()),
             made: None,
         }
     }

@@ -3,14 +3,108 @@
 //! A call that is given up may still do its work, after everybody has looked and found nothing: a sandbox that nobody
 //! knows, a container that starts when its pod is long forgotten. So when one was not answered in time is remembered,
 //! whoever still waited for it.
+//!
+//! The same holds for what is done to the disk: a thread that blocks cannot be called back, and would make folders and
+//! mounts again that were taken down meanwhile. Only taking down waits for it: ending the pod must not. And nobody waits
+//! for ever, since a disk may hang: at most one thread of a pod at its volumes, and one at the files of its containers.
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pleg::{Clock, Stamp};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::Instant;
 
+use crate::off_thread::off_thread;
 use crate::runtime::{CallError, CallFailure};
+
+/// After this long, work on a disk is taken to hang: whoever can do without it does, and people are told.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A disk did not answer in time. What was begun goes on as soon as it does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("waiting for the disk: {what}")]
+pub(crate) struct Hangs {
+    /// What it is at.
+    pub(crate) what: String,
+}
+
+/// What is being done to a disk, and since when.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doing(Arc<parking_lot::Mutex<Option<(String, Instant)>>>);
+
+impl Doing {
+    /// Whoever works says what is next.
+    pub(crate) fn begins(&self, what: impl Into<String>) {
+        *self.0.lock() = Some((what.into(), Instant::now()));
+    }
+
+    fn ends(&self) {
+        *self.0.lock() = None;
+    }
+}
+
+/// Some of the files of one pod: one works on them at a time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk {
+    turn: Arc<Mutex<()>>,
+    doing: Doing,
+}
+
+struct Turn {
+    doing: Doing,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.doing.ends();
+    }
+}
+
+impl Disk {
+    async fn turn(&self) -> Turn {
+        Turn { _turn: self.turn.clone().lock_owned().await, doing: self.doing.clone() }
+    }
+
+    /// Does something to the disk, where it may block. Whoever waits for it may stop waiting; the work goes on, and the
+    /// next one waits for its end. Its panic is the caller's.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        what: impl Into<String>,
+        work: impl FnOnce(&Doing) -> T + Send + 'static,
+    ) -> T {
+        let turn = self.turn().await;
+        turn.doing.begins(what);
+        off_thread(move || work(&turn.doing)).await
+    }
+
+    /// The same, for who does not wait longer than this. If somebody has hung here for so long already, not at all.
+    pub(crate) async fn work_within<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        what: impl Into<String>,
+        work: impl FnOnce(&Doing) -> T + Send + 'static,
+    ) -> Result<T, Hangs> {
+        tokio::time::timeout(self.left_of(limit), self.work(what, work)).await.map_err(|_| self.hangs())
+    }
+
+    /// What is left of somebody's patience, if those count who have waited here before.
+    pub(crate) fn left_of(&self, patience: Duration) -> Duration {
+        patience.saturating_sub(self.busy_for())
+    }
+
+    fn busy_for(&self) -> Duration {
+        self.doing.0.lock().as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed())
+    }
+
+    /// What it is at, for who has waited for long enough.
+    pub(crate) fn hangs(&self) -> Hangs {
+        let doing = self.doing.0.lock();
+        Hangs { what: doing.as_ref().map_or_else(|| "its turn".to_owned(), |(what, _)| what.clone()) }
+    }
+}
 
 /// The calls of one pod: one at a time.
 #[derive(Clone, Debug)]
@@ -18,11 +112,15 @@ pub(crate) struct Unbroken {
     clock: Clock,
     /// Held by the call that is under way: when one was last given up without an answer.
     unanswered: Arc<Mutex<Option<Stamp>>>,
+    /// Where its volumes lie, and what they are made from.
+    pub(crate) volumes: Disk,
+    /// Everything else that it has on disk.
+    pub(crate) files: Disk,
 }
 
 impl Unbroken {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, unanswered: Arc::default() }
+        Self { clock, unanswered: Arc::default(), volumes: Disk::default(), files: Disk::default() }
     }
 
     /// Makes a call in a task of its own. Whoever waits for it may stop waiting; the call goes on. Its panic is the
@@ -48,6 +146,27 @@ impl Unbroken {
                 Err(_) => std::future::pending().await,
             },
         }
+    }
+
+    /// Takes down what the pod has on disk, when nobody else is at it any more. Whoever has waited for long enough is told
+    /// for what; what was begun goes on all the same.
+    pub(super) async fn take_down<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Hangs> {
+        const WHAT: &str = "removing what is left of the pod";
+        let left = PATIENCE.saturating_sub(self.volumes.busy_for().max(self.files.busy_for()));
+        let taking_down = async {
+            let turns = (self.volumes.turn().await, self.files.turn().await);
+            turns.0.doing.begins(WHAT);
+            off_thread(move || {
+                let _turns = turns;
+                work()
+            })
+            .await
+        };
+        let late = |_| if self.volumes.busy_for() > Duration::ZERO { &self.volumes } else { &self.files };
+        tokio::time::timeout(left, taking_down).await.map_err(|error| late(error).hangs())
     }
 
     /// When no call is under way: when one was last given up without an answer. What it should make may be made yet.
@@ -95,5 +214,59 @@ mod tests {
         assert!(timeout(SECOND, unbroken.call(failing(CallFailure::Timeout))).await.is_err());
         let given_up = unbroken.settled().await.unwrap();
         assert!(asked.until(given_up) >= SECOND * 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_on_the_disk_that_nobody_waits_for_is_over_before_the_next_begins() {
+        let unbroken = Unbroken::new(Clock::start());
+        let (began, begun) = tokio::sync::oneshot::channel();
+        let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+        let (made, was_made) = std::sync::mpsc::channel();
+        let making = unbroken.files.work("a hosts file", move |_| {
+            began.send(()).unwrap();
+            goes_on.recv().unwrap();
+            made.send(()).unwrap();
+        });
+        tokio::select! {
+            () = making => panic!("it blocks"),
+            begun = begun => begun.unwrap(),
+        }
+        let mut taking_down = std::pin::pin!(unbroken.take_down(move || was_made.try_recv()));
+        assert!(futures_util::poll!(&mut taking_down).is_pending());
+        assert_eq!(unbroken.settled().await, None, "who only ends the pod does not wait for it");
+        go_on.send(()).unwrap();
+        assert_eq!(taking_down.await, Ok(Ok(())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_disk_that_hangs_is_told_for_what_and_nobody_works_beside_it() {
+        let unbroken = Unbroken::new(Clock::start());
+        let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+        let hanging = tokio::spawn({
+            let volumes = unbroken.volumes.clone();
+            async move {
+                let work = move |doing: &Doing| {
+                    doing.begins("volume \"nfs\"");
+                    goes_on.recv().unwrap();
+                };
+                volumes.work_within(PATIENCE, "volumes", work).await
+            }
+        });
+        let hangs = Err(Hangs { what: "volume \"nfs\"".to_owned() });
+        // No time passes by itself while a thread is at work.
+        while unbroken.volumes.hangs() != *hangs.as_ref().unwrap_err() {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::advance(PATIENCE + SECOND).await;
+        assert_eq!(hanging.await.unwrap(), hangs.clone().map(|_: bool| ()));
+        let others = unbroken.volumes.work_within(PATIENCE, "a second thread", |_| true).await;
+        assert_eq!(others, hangs, "at once: it has hung for long enough");
+        assert_eq!(unbroken.files.work_within(PATIENCE, "files", |_| true).await, Ok(true));
+        assert_eq!(unbroken.take_down(|| true).await, hangs);
+        go_on.send(()).unwrap();
+        while unbroken.volumes.busy_for() > Duration::ZERO {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(unbroken.take_down(|| true).await, Ok(true));
     }
 }

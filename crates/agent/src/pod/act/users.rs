@@ -1,7 +1,6 @@
 //! Users of its own for a pod that asks for them.
 
-use super::Work;
-use crate::off_thread::off_thread;
+use super::{Hangs, Work};
 use crate::pod::spec;
 use crate::runtime::{ImageStore, Runtime};
 use crate::user_ids::{IdRange, UserIdsError};
@@ -13,6 +12,8 @@ pub(super) enum NoUsers {
     NotHere,
     #[error(transparent)]
     Ids(#[from] UserIdsError),
+    #[error(transparent)]
+    Hangs(#[from] Hangs),
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
@@ -25,6 +26,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             return Err(NoUsers::NotHere);
         }
         let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
-        Ok(Some(off_thread(move || tools.user_ids.of_pod(&uid)).await?))
+        Ok(Some(self.with_files("the ids of its users", move || tools.user_ids.of_pod(&uid)).await??))
     }
 }

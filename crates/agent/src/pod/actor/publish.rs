@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
-use pleg::Stamp;
 use rubelet_model::{PodStatus, PodUid};
 
-use super::Actor;
+use super::{Actor, ends};
 use crate::board::{self, Draft, Stage};
 use crate::manifest::annotation;
 use crate::off_thread::off_thread;
+use crate::pod::act::Milestone;
 use crate::pod::grants::Grants;
 use crate::pod::lifecycle::Lifecycle;
 use crate::pod::resize::resize_message;
 use crate::pod::spec;
+use crate::pod::unapplied::unapplied;
 use crate::probe::Record as ProbeRecord;
 use crate::runtime::{ImageStore, Runtime};
 use crate::status::{self, Phase, Rejection, ResizePending};
@@ -22,6 +23,7 @@ use crate::volumes::PodDirectory;
 
 /// What an agent before this one wrote down of a pod.
 struct WrittenDown {
+    has_folder: bool,
     said: Option<ApiStatus>,
     grants: Grants,
     probed: ProbeRecord,
@@ -30,6 +32,7 @@ struct WrittenDown {
 impl WrittenDown {
     fn read(folder: &PodDirectory, uid: &PodUid) -> Self {
         Self {
+            has_folder: folder.path().try_exists().unwrap_or(true),
             said: board::recall(folder, uid),
             grants: Grants::read(&folder.resources()),
             probed: ProbeRecord::read(&folder.probes()),
@@ -47,13 +50,14 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if let Ok(folder) = self.tools.settings.data.pod(self.uid.as_str()) {
             let (uid, probes) = (self.uid.clone(), folder.probes());
             let read = move || WrittenDown::read(&folder, &uid);
-            let WrittenDown { said, grants, probed } = off_thread(read).await;
+            let WrittenDown { has_folder, said, grants, probed } = off_thread(read).await;
+            self.had_folder = has_folder;
             self.said = self.said.take().or(said.filter(|said| !Rejection::is_told_by(said)));
             self.memory.grants = grants;
             self.probes.go_on_from(probed, probes);
         }
         let Some(said) = &self.said else { return };
-        self.memory.remember_restarts(said);
+        self.memory.restarts.recall(said);
         if let Some(started) = &said.start_time {
             self.tenure.began(started.0, self.tools.clock.now());
         }
@@ -94,8 +98,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.tell(status, is_over)
     }
 
-    /// Tells everybody of a pod of which the runtime was not asked yet.
-    pub(super) fn publish_unseen(&mut self) {
+    /// Tells everybody what has happened since something was last said of the pod, and that again.
+    pub(super) fn publish_again(&mut self) {
         match self.said.clone() {
             Some(said) => self.tell(said, false),
             None => self.publish(&PodStatus::unknown_to_runtime(self.uid.clone())),
@@ -113,6 +117,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.tell_of_resize(&status);
         let draft = Draft {
             pod: self.lifecycle.pod().clone(),
+            source: self.source.clone(),
             before: self.said.as_ref(),
             status,
             stage,
@@ -121,7 +126,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let view = self.board.publish(draft, &self.tools.clock);
         let phase = Phase::of(&view.status).unwrap_or(Phase::Pending);
         self.count(&view.status, phase);
-        self.memory.remember_restarts(&view.status);
+        self.memory.restarts.note(&view.status);
         self.said = Some(view.status.clone());
         phase
     }
@@ -153,6 +158,22 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.resize_pending = pending.map(|(_, why)| why);
     }
 
+    /// Tells what of a changed manifest does not reach what runs.
+    pub(super) fn tell_of_unapplied(&self, wanted: &Pod) {
+        if self.lacks_sandbox || !matches!(self.lifecycle, Lifecycle::Syncing { .. }) {
+            return;
+        }
+        let fields = unapplied(self.lifecycle.pod(), wanted);
+        if !fields.is_empty() {
+            let fields = fields.join(", ");
+            let message = format!(
+                "changed in the manifest, but read only when containers start, so what runs goes on as it was: {fields}. \
+                 Remove metadata.uid from the manifest, and the pod is replaced at each change"
+            );
+            self.journal.warning(None, "ChangeNotApplied", message);
+        }
+    }
+
     /// Tells that the pod is being given other resources, or has got them, if the status that is about to be told is the
     /// first to say so.
     fn tell_of_resize(&mut self, status: &ApiStatus) {
@@ -174,8 +195,61 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
+    /// Has the probes follow what runs, and takes note of what they say.
+    pub(super) async fn tend_probes(&mut self, status: &Arc<PodStatus>) {
+        let pod = self.lifecycle.pod().clone();
+        let is_ending = match self.lifecycle {
+            Lifecycle::Pending { .. } | Lifecycle::Syncing { .. } => false,
+            Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. } => true,
+        };
+        let ips = spec::reachable_ips(&pod, &status.ips, &self.tools.settings.node.host_ips);
+        self.probes.tend(&pod, status, &ips, is_ending);
+        self.verdicts = self.probes.verdicts();
+        self.probes.save().await;
+        self.shown = Some(status.clone());
+    }
+
+    /// Tells everybody what probes have found out, in the middle of something else.
+    pub(super) async fn publish_verdicts(&mut self) {
+        let Some(shown) = self.shown.clone() else { return };
+        self.verdicts = self.probes.verdicts();
+        self.publish(&shown);
+        self.probes.save().await;
+    }
+
+    /// Tells everybody how far acting has come, in the middle of it.
+    pub(super) async fn tell_of(&mut self, milestone: Milestone) {
+        let Some(planned) = self.shown.clone() else { return };
+        match milestone {
+            Milestone::Sandbox => {
+                self.lacks_sandbox = false;
+                self.publish(&planned);
+            }
+            Milestone::Ended(told) => {
+                self.has_acted();
+                // Whoever acts is told by the silence, and tries again later.
+                let Ok(ended) = self.fresh_status().await else { return };
+                let shown = Arc::new(ends::of_init_containers(self.lifecycle.pod(), &planned, &ended));
+                self.shown = Some(shown.clone());
+                self.publish(&shown);
+                let _ = told.send(());
+            }
+        }
+    }
+
+    /// The pod has run for as long as it may: it has failed.
+    pub(super) fn say_deadline_exceeded(&mut self) {
+        const REASON: &str = "DeadlineExceeded";
+        const MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+        self.journal.normal(None, REASON, MESSAGE);
+        let said = self.said.get_or_insert_default();
+        said.phase = Some(Phase::Failed.as_str().to_owned());
+        said.reason = Some(REASON.to_owned());
+        said.message = Some(MESSAGE.to_owned());
+    }
+
     /// The node refuses the pod: it has failed, and whatever of it runs from before is ended.
-    pub(super) fn reject(&mut self, rejection: &Rejection, now: Stamp) {
+    pub(super) fn reject(&mut self, rejection: &Rejection) {
         if matches!(self.lifecycle, Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. }) {
             return;
         }
@@ -187,7 +261,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let start_time = self.said.take().and_then(|said| said.start_time);
         self.said = Some(ApiStatus { start_time, ..status });
         self.is_rejected = true;
-        self.transition(|lifecycle| lifecycle.finished(now));
+        self.transition(Lifecycle::finished);
     }
 }
 

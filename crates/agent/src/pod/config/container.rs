@@ -11,6 +11,7 @@ use super::{Machine, SecuritySettings, resources, security};
 use crate::admission::RuntimeFeatures;
 use crate::environment::{Environment, EnvironmentError};
 use crate::image::Resolved;
+use crate::pod::act::Hangs;
 use crate::pod::hash::{container_hash, hex};
 use crate::pod::{stop_signal, written};
 use crate::user_ids::IdRange;
@@ -39,6 +40,8 @@ pub(crate) enum ConfigError {
     Environment(#[from] EnvironmentError),
     #[error(transparent)]
     Volume(#[from] VolumeError),
+    #[error(transparent)]
+    Hangs(#[from] Hangs),
     #[error("cannot prepare {}: {source}", path.display())]
     Files { path: PathBuf, source: std::io::Error },
 }

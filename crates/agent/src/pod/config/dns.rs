@@ -1,6 +1,7 @@
 //! Which name servers a pod asks.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Pod;
@@ -43,9 +44,16 @@ impl HostDns {
         dns
     }
 
-    /// Nothing of the host's: whoever asks, asks in vain.
-    fn nobody() -> Self {
-        Self { servers: vec!["127.0.0.1".to_owned()], searches: vec![".".to_owned()], options: Vec::new() }
+    /// Nothing of the host's: whoever asks, asks himself, over the families that the node has, and in vain.
+    fn nobody(host_ips: &[IpAddr]) -> Self {
+        let mut servers = Vec::new();
+        for ip in host_ips {
+            append_new(&mut servers, &[if ip.is_ipv6() { "::1" } else { "127.0.0.1" }.to_owned()]);
+        }
+        if servers.is_empty() {
+            servers.push("127.0.0.1".to_owned());
+        }
+        Self { servers, searches: vec![".".to_owned()], options: Vec::new() }
     }
 }
 
@@ -72,11 +80,15 @@ impl Default for NodeDns {
 impl NodeDns {
     /// What the file says now: it changes with the networks that the host is in.
     pub(crate) fn host(&self) -> io::Result<HostDns> {
-        if self.resolv_conf.as_os_str().is_empty() {
-            return Ok(HostDns::nobody());
+        if self.asks_nobody() {
+            return Ok(HostDns::default());
         }
         // Comments may be in any encoding.
         std::fs::read(&self.resolv_conf).map(|text| HostDns::read(&String::from_utf8_lossy(&text)))
+    }
+
+    fn asks_nobody(&self) -> bool {
+        self.resolv_conf.as_os_str().is_empty()
     }
 }
 
@@ -126,7 +138,7 @@ fn is_copied(pod: &Pod, node: &NodeDns) -> bool {
 }
 
 /// Which name servers a pod asks. `host` counts only if it [depends on it](depends_on_host).
-pub(crate) fn of_pod(pod: &Pod, node: &NodeDns, host: HostDns) -> PodDns {
+pub(crate) fn of_pod(pod: &Pod, node: &NodeDns, host_ips: &[IpAddr], host: HostDns) -> PodDns {
     let Some(spec) = pod.spec.as_ref() else { return PodDns::default() };
     let own = spec.dns_config.as_ref();
     let whose = whose(pod, node);
@@ -144,6 +156,7 @@ pub(crate) fn of_pod(pod: &Pod, node: &NodeDns, host: HostDns) -> PodDns {
         Whose::Hosts | Whose::HostsForWant if is_copied(pod, node) => {
             return PodDns { config: None, warnings };
         }
+        Whose::Hosts | Whose::HostsForWant if node.asks_nobody() => HostDns::nobody(host_ips),
         Whose::Hosts | Whose::HostsForWant => host,
         Whose::Clusters => of_cluster(pod, node, &host),
     };
@@ -251,9 +264,18 @@ mod tests {
 
     /// `servers / searches / options; warnings`, or `host`.
     fn told(pod: &Pod, node: &NodeDns) -> String {
+        told_on(pod, node, &[])
+    }
+
+    fn told_on(pod: &Pod, node: &NodeDns, ips: &[&str]) -> String {
         // Only who depends on the host is told how the host does it.
-        let host = if depends_on_host(pod, node) { HostDns::read(HOST) } else { HostDns::default() };
-        let PodDns { config, warnings } = of_pod(pod, node, host);
+        let host = match depends_on_host(pod, node) {
+            true if node.asks_nobody() => node.host().unwrap(),
+            true => HostDns::read(HOST),
+            false => HostDns::default(),
+        };
+        let ips: Vec<IpAddr> = ips.iter().map(|ip| ip.parse().unwrap()).collect();
+        let PodDns { config, warnings } = of_pod(pod, node, &ips, host);
         let mut text = config.map_or("host".to_owned(), |config| {
             [config.servers, config.searches, config.options].map(|list| list.join(" ")).join(" / ")
         });
@@ -298,6 +320,16 @@ mod tests {
                 "{policy} {on_host}, no cluster"
             );
         }
+        let bare = "10.96.0.10 / default.svc.cluster.local svc.cluster.local cluster.local / ndots:5";
+        for (policy, ips, expected) in [
+            ("ClusterFirst", &["192.0.2.1"][..], bare),
+            ("Default", &[], "127.0.0.1 / . / "),
+            ("Default", &["fd00::1"], "::1 / . / "),
+            ("Default", &["192.0.2.1", "fd00::1", "192.0.2.2"], "127.0.0.1 ::1 / . / "),
+        ] {
+            let node = NodeDns { resolv_conf: PathBuf::new(), ..node(&["10.96.0.10"]) };
+            assert_eq!(told_on(&pod(policy, false, None), &node, ips), expected, "{policy} {ips:?}, no file");
+        }
     }
 
     #[test]
@@ -321,7 +353,7 @@ mod tests {
         std::fs::write(&node.resolv_conf, b"# B\xfcro\nnameserver 10.0.0.3\n").unwrap();
         assert_eq!(node.host().unwrap().servers, ["10.0.0.3"], "a comment may be in any encoding");
         node.resolv_conf = PathBuf::new();
-        assert_eq!(node.host().unwrap(), HostDns::nobody());
+        assert_eq!(node.host().unwrap(), HostDns::default());
     }
 
     #[test]
@@ -331,7 +363,7 @@ mod tests {
             searches: Some(searches),
             options: None,
         };
-        let told = |config| of_pod(&pod("None", false, Some(config)), &node(&[]), HostDns::default());
+        let told = |config| of_pod(&pod("None", false, Some(config)), &node(&[]), &[], HostDns::default());
         let numbered =
             |count: usize, length: usize| (0..count).map(|n| format!("{n:0length$}")).collect::<Vec<_>>();
         for (servers, searches, left, warnings) in [

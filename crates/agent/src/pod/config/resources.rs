@@ -144,13 +144,11 @@ fn memory_request(container: &Container) -> i64 {
     request(container.resources.as_ref(), "memory").map_or(0, Quantity::units)
 }
 
-/// What the pod asks for beyond what its containers do, for each of those that stay.
+/// What the pod asks for beyond what its containers do, for each of them: also for those that end before others begin.
 fn unclaimed_memory(pod: &Pod) -> i64 {
     let Some(of_pod) = request(demand::own(pod), "memory") else { return 0 };
-    let sidecars = spec::init_containers(pod).iter().filter(|init| spec::is_sidecar(init));
-    let staying: Vec<&Container> = spec::containers(pod).iter().chain(sidecars).collect();
-    let claimed: i64 = staying.iter().map(|container| memory_request(container)).sum();
-    let count = i64::try_from(staying.len()).unwrap_or(i64::MAX).max(1);
+    let claimed = demand::requests_of_containers(pod).get("memory").map_or(0, |amount| amount.units());
+    let count = i64::try_from(spec::all_containers(pod).count()).unwrap_or(i64::MAX).max(1);
     (of_pod.units() - claimed).max(0) / count
 }
 

@@ -10,6 +10,7 @@ use rubelet_cri::v1;
 
 use super::container::ConfigError;
 use crate::image::Resolved;
+use crate::pod::app_armor::effective_app_armor;
 use crate::pod::spec;
 use crate::user_ids::IdRange;
 
@@ -127,9 +128,7 @@ pub(super) fn of_container(
         let all = paths.iter().map(|path| (*path).to_owned()).chain(more.iter().cloned());
         if hides { all.collect() } else { Vec::new() }
     };
-    let app_armor_profile = own
-        .and_then(|own| own.app_armor_profile.as_ref())
-        .or_else(|| of_pod.and_then(|pod| pod.app_armor_profile.as_ref()));
+    let app_armor_profile = effective_app_armor(pod, container);
     let selinux_options = own.and_then(|own| own.se_linux_options.as_ref());
     Ok(v1::LinuxContainerSecurityContext {
         capabilities: own.and_then(|own| own.capabilities.as_ref()).map(capabilities),
@@ -152,9 +151,9 @@ pub(super) fn of_container(
         masked_paths: paths(&MASKED, &settings.hidden_paths),
         readonly_paths: paths(&READ_ONLY, &[]),
         seccomp: Some(seccomp(own, of_pod, settings)),
-        apparmor: app_armor_profile.map(app_armor),
+        apparmor: app_armor_profile.as_deref().map(app_armor),
         // Older runtimes know only this.
-        apparmor_profile: app_armor_profile.map(deprecated_app_armor).unwrap_or_default(),
+        apparmor_profile: app_armor_profile.as_deref().map(deprecated_app_armor).unwrap_or_default(),
         ..v1::LinuxContainerSecurityContext::default()
     })
 }

@@ -6,9 +6,7 @@
 use k8s_openapi::api::core::v1::Container;
 use rubelet_model::{ContainerId, ContainerState, ContainerStatus};
 
-use super::{
-    Inputs, Kill, Place, Start, adoptable, changed_message, is_changed, kill, resize_message, resize_need,
-};
+use super::{Inputs, Kill, Place, Start, adoptable, is_changed, kill, resize_message, resize_need};
 use crate::pod::grace::KillReason;
 use crate::pod::resize::Need;
 use crate::pod::restart;
@@ -131,7 +129,7 @@ impl Walk<'_> {
             match verdict.startup {
                 Some(Verdict::Success) => {}
                 Some(Verdict::Failure) => {
-                    let message = format!("Container {} failed startup probe", container.name);
+                    let message = format!("Init container {} failed startup probe", container.name);
                     return self.replace(index, container, kill(running, KillReason::StartupProbe, message));
                 }
                 None => return,
@@ -139,11 +137,11 @@ impl Walk<'_> {
         }
         self.passed(index);
         if is_changed(container, running) {
-            let message = changed_message(container);
+            let message = format!("Init container {} definition changed", container.name);
             return self.replace(index, container, kill(running, KillReason::Changed, message));
         }
         if container.liveness_probe.is_some() && verdict.liveness == Some(Verdict::Failure) {
-            let message = format!("Container {} failed liveness probe", container.name);
+            let message = format!("Init container {} failed liveness probe", container.name);
             return self.replace(index, container, kill(running, KillReason::LivenessProbe, message));
         }
         if resize_need(self.inputs, container, running) == Need::Restart {

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus, SandboxId};
 
 use super::config::PodAmounts;
+use super::demand::own;
 use super::grace::KillReason;
 use super::grants::Grants;
 use super::hash::container_hash;
@@ -45,15 +46,34 @@ pub(crate) enum Plan {
     Recreate { replacement: Replacement, starts: Vec<Start> },
     /// A container ended in a way that calls for a fresh start of all: remove these, in this order.
     RestartAll { cause: Arc<str>, remove: Vec<ContainerId> },
-    /// Its sandbox is fine: end these containers, then start those; then change what others may use. All may be empty.
-    Adjust { sandbox: SandboxId, attempt: u32, kills: Vec<Kill>, starts: Vec<Start>, resize: Option<Resize> },
+    /// Its sandbox is fine.
+    Adjust(Adjustment),
 }
 
 impl Plan {
     /// Whether everything is as it should be.
     pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self, Self::Adjust { kills, starts, resize: None, .. } if kills.is_empty() && starts.is_empty())
+        matches!(
+            self,
+            Self::Adjust(Adjustment { kills, starts, resize: None, .. }) if kills.is_empty() && starts.is_empty()
+        )
     }
+
+    /// Whether what runs goes on, and nothing is started beside it: nobody else sees to its volumes.
+    pub(crate) fn starts_nothing(&self) -> bool {
+        matches!(self, Self::Adjust(Adjustment { starts, .. }) if starts.is_empty())
+    }
+}
+
+/// What to do in a sandbox that is fine: end these containers, then start those; then change what others may use. All may be
+/// empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Adjustment {
+    pub(crate) sandbox: SandboxId,
+    pub(crate) attempt: u32,
+    pub(crate) kills: Vec<Kill>,
+    pub(crate) starts: Vec<Start>,
+    pub(crate) resize: Option<Resize>,
 }
 
 /// What the pod and its containers may use is not what the manifest says.
@@ -200,7 +220,7 @@ fn adjust(inputs: Inputs<'_>, sandbox: SandboxId, attempt: u32) -> Plan {
     }
     kills.extend(strays(inputs, &starts));
     debug_assert!(status.active_sandbox().is_some_and(|active| active.id == sandbox));
-    Plan::Adjust { sandbox, attempt, kills, starts, resize: resize_of(inputs, resized) }
+    Plan::Adjust(Adjustment { sandbox, attempt, kills, starts, resize: resize_of(inputs, resized) })
 }
 
 fn resize_of(Inputs { pod, grants, amounts, .. }: Inputs<'_>, resized: Vec<ContainerId>) -> Option<Resize> {
@@ -219,7 +239,8 @@ fn resize_need(
     container: &Container,
     running: &ContainerStatus,
 ) -> Need {
-    match resize::need(container, grants.of(running)) {
+    let given = grants.holding(running, pod);
+    match resize::need(container, own(pod), given.as_ref()) {
         Need::Restart if resize::changes_class(pod, grants) => Need::InPlace,
         need => need,
     }
@@ -254,7 +275,8 @@ fn decide_regular(inputs: Inputs<'_>, container: &Container) -> Regular {
         Regular::Kill { kill: kill(running, reason, message), restart: may_restart }
     };
     if is_changed(container, running) {
-        let kill = kill(running, KillReason::Changed, changed_message(container));
+        let message = format!("Container {} definition changed, will be restarted", container.name);
+        let kill = kill(running, KillReason::Changed, message);
         return Regular::Kill { kill, restart: true };
     }
     let verdict = verdicts.of(&running.id);
@@ -304,12 +326,13 @@ fn strays(Inputs { pod, status, .. }: Inputs<'_>, starts: &[Start]) -> Vec<Kill>
         .iter()
         .filter(is_stray)
         .map(|instance| {
-            let reason = if instance.state == ContainerState::Unknown {
-                KillReason::Unknown
-            } else {
-                KillReason::Stray
-            };
-            kill(instance, reason, format!("Stopping container {}", instance.name))
+            if instance.state != ContainerState::Unknown {
+                return kill(instance, KillReason::Stray, format!("Stopping container {}", instance.name));
+            }
+            let is_init = spec::init_containers(pod).iter().any(|init| *init.name == *instance.name);
+            let what = if is_init { "Init container" } else { "Container" };
+            let message = format!("{what} is in \"unknown\" state, try killing it before restart");
+            kill(instance, KillReason::Unknown, message)
         })
         .collect()
 }
@@ -321,10 +344,6 @@ fn is_ephemeral(pod: &Pod, name: &str) -> bool {
 
 fn is_changed(container: &Container, running: &ContainerStatus) -> bool {
     running.hash != Some(u64::from(container_hash(container)))
-}
-
-fn changed_message(container: &Container) -> String {
-    format!("Container {} definition changed, will be restarted", container.name)
 }
 
 fn kill(instance: &ContainerStatus, reason: KillReason, message: String) -> Kill {

@@ -1,15 +1,15 @@
 //! Every row of the rules, as tables.
 
-use k8s_openapi::api::core::v1::{
-    ContainerResizePolicy, ContainerRestartRule, ContainerRestartRuleOnExitCodes, PodSpec, Probe,
-};
-use rubelet_model::SandboxState::{NotReady, Ready};
+mod policies;
+mod resizing;
+
+use k8s_openapi::api::core::v1::Probe;
+use rubelet_model::SandboxState::{self, NotReady, Ready};
 
 use super::*;
 use crate::pod::config::{Machine, pod_amounts};
-use crate::pod::grants::PodGrant;
 use crate::pod::testkit::Is::{Created, Exited, Running, Unknown};
-use crate::pod::testkit::{self, Is, instance, pod, resources, sandbox};
+use crate::pod::testkit::{self, Is, instance, pod, sandbox};
 use crate::probe::OfContainer;
 
 const MAIN: [&str; 3] = ["c0", "c1", "c2"];
@@ -36,7 +36,7 @@ fn told(pod: &Pod, plan: &Plan) -> String {
             format!("restart all for {cause}: {}", remove.join(" "))
         }
         plan if plan.is_nothing() => "nothing".to_owned(),
-        Plan::Adjust { kills, starts, resize, .. } => {
+        Plan::Adjust(Adjustment { kills, starts, resize, .. }) => {
             let mut parts = Vec::new();
             if !kills.is_empty() {
                 let kills: Vec<&str> = kills.iter().map(|kill| kill.id.as_str()).collect();
@@ -395,7 +395,7 @@ fn probes_of_containers() {
             amounts: &PodAmounts::default(),
         });
         assert_eq!(told(&pod, &made), wanted, "{policy} {own_policy:?}");
-        let Plan::Adjust { kills, .. } = made else { panic!("{made:?}") };
+        let Plan::Adjust(Adjustment { kills, .. }) = made else { panic!("{made:?}") };
         assert_eq!(kills[0].message, message);
     }
 }
@@ -422,28 +422,6 @@ fn a_sidecar_is_replaced_without_holding_up_those_that_were_to_start() {
     assert_eq!(planned(&pod, &status, &Verdicts::default()), "kill i2-0; start i2 c0 c1 c2");
 }
 
-/// A policy of the container's own counts for it, in a sandbox that stays and in a new one.
-#[test]
-fn a_container_may_have_a_policy_of_its_own() {
-    let all = |is| [("c0", is), ("c1", is), ("c2", is)];
-    for (of_pod, of_c0, sandbox, containers, wanted) in [
-        ("Always", "Never", Ready, all(Exited(0)), "start c1 c2"),
-        ("Always", "OnFailure", Ready, all(Exited(0)), "start c1 c2"),
-        ("Always", "OnFailure", Ready, all(Exited(1)), "start c0 c1 c2"),
-        ("Never", "Always", Ready, all(Exited(0)), "start c0"),
-        ("OnFailure", "Always", Ready, all(Exited(0)), "start c0"),
-        ("Always", "OnFailure", NotReady, all(Exited(0)), "create 1 replacing: c1 c2"),
-        ("Always", "Never", NotReady, all(Exited(0)), "create 1 replacing: c0 c1 c2"),
-        ("OnFailure", "Always", NotReady, all(Exited(0)), "create 1 replacing: c0"),
-        ("Never", "Always", NotReady, all(Exited(0)), "end"),
-    ] {
-        let mut pod = pod(of_pod, &[], &MAIN);
-        pod.spec.as_mut().unwrap().containers[0].restart_policy = Some(of_c0.to_owned());
-        let got = planned(&pod, &testkit::status(sandbox, &containers), &Verdicts::default());
-        assert_eq!(got, wanted, "{of_pod}, but {of_c0}, {sandbox:?}");
-    }
-}
-
 #[test]
 fn a_container_made_from_another_definition_is_not_adopted() {
     let pod = pod("Always", &[], &["c0"]);
@@ -468,172 +446,5 @@ fn what_should_not_run_is_ended() {
         planned(&pod, &status, &Verdicts::default()),
         "kill c0-0; start c0",
         "never two of a name: the older one ends before another starts"
-    );
-}
-
-#[test]
-fn a_rule_can_ask_for_a_fresh_start_of_all() {
-    let mut pod = pod("Never", &["i0"], &["c0", "c1"]);
-    let asking = &mut pod.spec.as_mut().unwrap().containers[0];
-    asking.restart_policy = Some("Never".to_owned());
-    asking.restart_policy_rules = Some(vec![ContainerRestartRule {
-        action: "RestartAllContainers".to_owned(),
-        exit_codes: Some(ContainerRestartRuleOnExitCodes {
-            operator: "In".to_owned(),
-            values: Some(vec![42]),
-        }),
-    }]);
-    let status = |code| testkit::status(Ready, &[("i0", Exited(0)), ("c0", Exited(code)), ("c1", Running)]);
-    assert_eq!(
-        planned(&pod, &status(42), &Verdicts::default()),
-        "restart all for c0: c1-0 i0-0 c0-0",
-        "who asked goes last"
-    );
-    assert_eq!(planned(&pod, &status(1), &Verdicts::default()), "nothing");
-}
-
-#[test]
-fn running_containers_get_what_a_changed_manifest_says() {
-    let small = || Some(resources("100m", "64Mi"));
-    let given_to = |init: &[&str], main: &[&str]| {
-        let mut pod = pod("Always", init, main);
-        let spec = pod.spec.as_mut().unwrap();
-        let all = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
-        all.for_each(|container| container.resources = small());
-        pod
-    };
-    let grants = |pod: &Pod| {
-        let mut grants = Grants::default();
-        spec::all_containers(pod).for_each(|one| grants.give(&one.name, 0, one.resources.as_ref()));
-        grants.pod = Some(PodGrant::of(pod, pod_amounts(pod, &Machine::default())));
-        grants
-    };
-    let restarts = Some(vec![ContainerResizePolicy {
-        resource_name: "memory".to_owned(),
-        restart_policy: "RestartContainer".to_owned(),
-    }]);
-    let all_run: Containers<'_> = &[("c0", Running), ("c1", Running)];
-    let initialising: Containers<'_> = &[("i0", Running)];
-    let with_sidecar: Containers<'_> = &[("i0", Running), ("c0", Running), ("c1", Running)];
-    type Change<'a> = &'a dyn Fn(&mut PodSpec);
-    let resize_first = |spec: &mut PodSpec| spec.containers[0].resources = Some(resources("200m", "64Mi"));
-    let table: [(&str, &[&str], Containers<'_>, Change<'_>, &str); 11] = [
-        ("the same", &[], all_run, &|_| {}, "nothing"),
-        ("more cpu for one", &[], all_run, &resize_first, "resize c0-0"),
-        (
-            "less memory for one that wants to restart",
-            &[],
-            all_run,
-            &|spec| {
-                spec.containers[0].resources = Some(resources("200m", "32Mi"));
-                spec.containers[0].resize_policy.clone_from(&restarts);
-            },
-            "kill c0-0; start c0; resize the pod",
-        ),
-        (
-            "more cpu for one that wants to restart for memory",
-            &[],
-            all_run,
-            &|spec| {
-                resize_first(spec);
-                spec.containers[0].resize_policy.clone_from(&restarts);
-            },
-            "resize c0-0",
-        ),
-        (
-            "one that does not run",
-            &[],
-            &[("c0", Exited(1)), ("c1", Running)],
-            &resize_first,
-            "start c0; resize the pod",
-        ),
-        (
-            "one whose image changed, too",
-            &[],
-            all_run,
-            &|spec| {
-                resize_first(spec);
-                spec.containers[0].image = Some("other".to_owned());
-            },
-            "kill c0-0; start c0; resize the pod",
-        ),
-        (
-            "the pod as a whole",
-            &[],
-            all_run,
-            &|spec| spec.resources = Some(resources("1", "1Gi")),
-            "resize the pod",
-        ),
-        (
-            "another class",
-            &[],
-            all_run,
-            &|spec| {
-                spec.containers[0].resources = None;
-                spec.containers[1].resize_policy.clone_from(&restarts);
-                spec.containers[1].resources = Some(resources("100m", "32Mi"));
-            },
-            "refuse to resize",
-        ),
-        (
-            "an init container, which never restarts for it",
-            &["i0"],
-            initialising,
-            &|spec| {
-                let init = &mut spec.init_containers.as_mut().unwrap()[0];
-                init.resources = Some(resources("200m", "32Mi"));
-                init.resize_policy.clone_from(&restarts);
-            },
-            "resize i0-0",
-        ),
-        (
-            "a sidecar",
-            &["i0*"],
-            with_sidecar,
-            &|spec| spec.init_containers.as_mut().unwrap()[0].resources = Some(resources("200m", "64Mi")),
-            "resize i0-0",
-        ),
-        (
-            "a sidecar that wants to restart",
-            &["i0*"],
-            with_sidecar,
-            &|spec| {
-                let sidecar = &mut spec.init_containers.as_mut().unwrap()[0];
-                sidecar.resources = Some(resources("100m", "32Mi"));
-                sidecar.resize_policy.clone_from(&restarts);
-            },
-            "kill i0-0; start i0; resize the pod",
-        ),
-    ];
-    for (what, init, containers, change, wanted) in table {
-        let mut pod = given_to(init, &["c0", "c1"]);
-        let grants = grants(&pod);
-        change(pod.spec.as_mut().unwrap());
-        let status = testkit::status(Ready, containers);
-        assert_eq!(planned_with(&pod, &status, &Verdicts::default(), &grants), wanted, "{what}");
-        let unknown = planned_with(&pod, &status, &Verdicts::default(), &Grants::default());
-        assert!(!unknown.contains("resize"), "{what}, where nothing is known: {unknown}");
-    }
-}
-
-#[test]
-fn what_is_resized_and_what_wants_a_restart_says_so() {
-    let mut pod = pod("Always", &[], &["c0"]);
-    let mut grants = Grants::default();
-    grants.give("c0", 0, Some(&resources("1", "1Gi")));
-    let container = &mut pod.spec.as_mut().unwrap().containers[0];
-    container.resources = Some(resources("2", "1Gi"));
-    container.resize_policy = Some(vec![ContainerResizePolicy {
-        resource_name: "cpu".to_owned(),
-        restart_policy: "RestartContainer".to_owned(),
-    }]);
-    let (status, verdicts) = (testkit::status(Ready, &[("c0", Running)]), Verdicts::default());
-    let amounts = pod_amounts(&pod, &Machine::default());
-    let plan =
-        plan(Inputs { pod: &pod, status: &status, verdicts: &verdicts, grants: &grants, amounts: &amounts });
-    let Plan::Adjust { kills, .. } = plan else { panic!("{plan:?}") };
-    assert_eq!(
-        (kills[0].reason, &*kills[0].message),
-        (KillReason::Resized, "Container c0 resize requires restart")
     );
 }

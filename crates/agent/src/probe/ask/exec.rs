@@ -32,11 +32,12 @@ pub(super) async fn ask<R: Runtime>(
     }
 }
 
-/// The command, with what the container's own plain variables say in place of `$(NAME)`.
+/// The command, with what the container's own variables say in place of `$(NAME)`: those that come from elsewhere say
+/// nothing here, as under a kubelet. Names that are not among them stay.
 fn command(container: &Container, action: &ExecAction) -> Vec<String> {
     let lookup = |name: &str| {
         let variable = container.env.iter().flatten().rev().find(|variable| variable.name == name)?;
-        variable.value.as_deref()
+        Some(variable.value.as_deref().unwrap_or_default())
     };
     // A word that becomes longer than any program may have stays as it is written.
     let expanded = |word: &String| expand(word, lookup).unwrap_or_else(|| word.clone());
@@ -60,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_variables_are_expanded_and_others_left() {
+    fn variables_are_expanded_and_other_names_left() {
         let variable = |name: &str, value: Option<&str>| EnvVar {
             name: name.to_owned(),
             value: value.map(str::to_owned),
@@ -68,8 +69,8 @@ mod tests {
         };
         let env = vec![variable("PORT", Some("80")), variable("FROM", None), variable("PORT", Some("81"))];
         let container = Container { env: Some(env), ..Container::default() };
-        let words = command(&container, &asks(&["nc", "$(PORT)", "$(FROM)", "$$(PORT)"]));
-        assert_eq!(words, ["nc", "81", "$(FROM)", "$(PORT)"]);
+        let words = command(&container, &asks(&["nc", "$(PORT)", "<$(FROM)>", "$(NONE)", "$$(PORT)"]));
+        assert_eq!(words, ["nc", "81", "<>", "$(NONE)", "$(PORT)"]);
     }
 
     #[tokio::test(start_paused = true)]

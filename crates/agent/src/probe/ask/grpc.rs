@@ -1,19 +1,23 @@
 //! The gRPC health protocol, without TLS: well if the service is `SERVING`.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, GRPCAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use pleg::GoDuration;
-use tonic::Code;
 use tonic::transport::Endpoint;
+use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::{Answer, AskError};
 use crate::reach::{Address, KUBERNETES};
+
+/// How long after a connection has failed another one is tried: as long as grpc-go waits at first.
+const REDIAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn ask(
     action: &GRPCAction,
@@ -22,40 +26,89 @@ pub(super) async fn ask(
     timeout: Duration,
 ) -> Result<Answer, AskError> {
     let address = Address::of(None, &IntOrString::Int(action.port), container, ips)?;
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+    let endpoint = &Endpoint::from_shared(format!("http://{address}"))
         .and_then(|endpoint| endpoint.user_agent(format!("kube-probe/{KUBERNETES}")))
         .map_err(|_| AskError::Address(address.to_string()))?;
     let within = GoDuration(timeout);
-    let asked = async {
-        let channel = match endpoint.connect().await {
-            Ok(channel) => channel,
-            Err(error) => return Answer::Bad(format!("failed to connect to {address}: {}", causes(&error))),
-        };
-        let service = action.service.clone().unwrap_or_default();
-        let question = HealthCheckRequest { service };
-        match HealthClient::new(channel).check(question).await.map(|answer| answer.into_inner().status()) {
-            Ok(ServingStatus::Serving) => Answer::Good,
-            Ok(status) => {
-                Answer::Bad(format!("service unhealthy (responded with {:?})", status.as_str_name()))
-            }
-            Err(status) if status.code() == Code::Unimplemented => Answer::Bad(format!(
-                "this server does not implement the grpc health protocol (grpc.health.v1.Health): {}",
-                status.message()
-            )),
-            Err(status) => Answer::Bad(format!(
-                "error: health rpc probe failed: {:?}: {}",
-                status.code(),
-                status.message()
-            )),
-        }
+    let over = tokio::time::Instant::now() + timeout;
+    let Ok(channel) = tokio::time::timeout_at(over, connected(|| endpoint.connect())).await else {
+        return Ok(Answer::Bad(format!(
+            "timeout: failed to connect service \"{address}\" within {within}: context deadline exceeded"
+        )));
     };
-    Ok(tokio::time::timeout(timeout, asked)
-        .await
-        .unwrap_or_else(|_| Answer::Bad(format!("timeout: health rpc did not complete within {within}"))))
+    let question = HealthCheckRequest { service: action.service.clone().unwrap_or_default() };
+    let mut client = HealthClient::new(channel);
+    let answer = tokio::time::timeout_at(over, client.check(question)).await;
+    Ok(match answer.unwrap_or_else(|_| Err(Status::deadline_exceeded(""))) {
+        Ok(health) => match health.into_inner().status() {
+            ServingStatus::Serving => Answer::Good,
+            status => Answer::Bad(format!("service unhealthy (responded with {:?})", status.as_str_name())),
+        },
+        Err(status) => Answer::Bad(refusal(&status, within)),
+    })
 }
 
-/// An error with what led to it, in one line.
-fn causes(error: &dyn std::error::Error) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+/// Whoever does not listen may do so in a moment: there is an answer when there is a connection, and not before.
+async fn connected<C, E: fmt::Debug, F: Future<Output = Result<C, E>>>(mut dial: impl FnMut() -> F) -> C {
+    loop {
+        match dial().await {
+            Ok(connection) => return connection,
+            Err(error) => tracing::debug!(?error, "a gRPC probe is not let in yet"),
+        }
+        tokio::time::sleep(REDIAL).await;
+    }
+}
+
+/// What the kubelet says of a service that does not tell how it is.
+fn refusal(status: &Status, within: GoDuration) -> String {
+    let (code, message) = (status.code(), status.message());
+    match code {
+        Code::Unimplemented => format!(
+            "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {message}"
+        ),
+        Code::DeadlineExceeded => format!("timeout: health rpc did not complete within {within}"),
+        // Of all codes, Go and we differ in how this one is written.
+        Code::Cancelled => rpc_failed("Canceled", message),
+        code => rpc_failed(&format!("{code:?}"), message),
+    }
+}
+
+fn rpc_failed(code: &str, message: &str) -> String {
+    format!("error: health rpc probe failed: rpc error: code = {code} desc = {message}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_does_not_listen_yet_is_tried_again_and_again() {
+        let begun = tokio::time::Instant::now();
+        let mut dials = 0;
+        let dial = || {
+            dials += 1;
+            std::future::ready(if dials < 4 { Err("connection refused") } else { Ok("connected") })
+        };
+        assert_eq!(connected(dial).await, "connected");
+        assert_eq!((dials, begun.elapsed()), (4, 3 * REDIAL));
+    }
+
+    #[test]
+    fn refusals_are_told_in_the_kubelets_words() {
+        let failed = "error: health rpc probe failed: rpc error: code = ";
+        for (status, wanted) in [
+            (
+                Status::unimplemented("unknown service"),
+                "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown service"
+                    .to_owned(),
+            ),
+            (Status::deadline_exceeded("late"), "timeout: health rpc did not complete within 1.5s".to_owned()),
+            (Status::not_found("unknown service"), format!("{failed}NotFound desc = unknown service")),
+            (Status::cancelled("no"), format!("{failed}Canceled desc = no")),
+            (Status::unknown(""), format!("{failed}Unknown desc = ")),
+            (Status::data_loss("x"), format!("{failed}DataLoss desc = x")),
+        ] {
+            assert_eq!(refusal(&status, GoDuration(Duration::from_millis(1500))), wanted);
+        }
+    }
 }

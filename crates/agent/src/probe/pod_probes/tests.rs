@@ -62,3 +62,21 @@ async fn a_container_is_left_alone_once_however_often_its_probe_changes() {
     probes.tend(&asked_every(20), &next, &[], false);
     assert_eq!(asked_in(&runtime, 595).await, 0, "a new instance is young");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_changes_nothing_is_for_the_journal_only() {
+    let runtime = FakeRuntime::default();
+    runtime.exec_answers("live", 1, "dying");
+    let mut probes = probes(&runtime);
+    let status = testkit::status(SandboxState::Ready, &[("web", Is::Running)]);
+    probes.tend(&asked_every(10), &status, &[], false);
+    probes.verdicts();
+    let news = probes.journal.clone();
+    tokio::select! {
+        biased;
+        () = probes.changed() => panic!("it may fail twice more"),
+        () = news.changed() => {}
+    }
+    assert_eq!(news.told()[0].message, "Liveness probe failed: dying");
+    tokio::time::timeout(Duration::from_secs(60), probes.changed()).await.expect("it has failed three times");
+}

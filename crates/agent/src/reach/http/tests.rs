@@ -57,6 +57,11 @@ async fn redirects_are_followed_on_the_same_host_only() {
             reply(301, "location: http://elsewhere.invalid/\r\n", "go away")
         }
         asked if asked.starts_with("GET /nowhere") => reply(307, "", "no location"),
+        asked if asked.starts_with("GET /left") => {
+            let left: u32 = asked[9..].split(' ').next().unwrap().parse().unwrap();
+            let next = if left == 1 { "end".to_owned() } else { format!("left{}", left - 1) };
+            reply(302, &format!("location: /{next}\r\n"), "")
+        }
         asked if asked.starts_with("GET /round") => reply(308, "location: round\r\n", ""),
         _ => reply(204, "", ""),
     })
@@ -67,7 +72,9 @@ async fn redirects_are_followed_on_the_same_host_only() {
     assert_eq!(code("/nowhere").await, Ok(307));
     let before = here.asked().len();
     assert!(code("/round").await.unwrap_err().ends_with("stopped after 10 redirects"));
-    assert_eq!(here.asked().len() - before, 11, "the question and ten redirects");
+    assert_eq!(here.asked().len() - before, 10, "the question and nine redirects");
+    assert_eq!(code("/left9").await, Ok(204));
+    assert!(code("/left10").await.is_err(), "as Go counts");
 }
 
 #[tokio::test]
@@ -119,4 +126,13 @@ async fn who_does_not_answer_is_named() {
     let wanted =
         format!("Get \"http://127.0.0.1:{port}/x\": dial tcp 127.0.0.1:{port}: connect: connection refused");
     assert_eq!(refused, wanted);
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_http_2_only_is_asked_in_it() {
+    let server = TestServer::start_http2().await;
+    let action = server.action("/healthz?full=1", "HTTPS");
+    let answer = |host: String| Ok(HttpAnswer { code: 200, body: format!("https://{host}/healthz?full=1") });
+    assert_eq!(ask(&action).await, answer(format!("127.0.0.1:{}", server.port)));
+    assert_eq!(ask(&with_headers(action, &[("Host", "me.example")])).await, answer("me.example".to_owned()));
 }

@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
 use tempfile::TempDir;
@@ -99,6 +99,10 @@ fn a_spoilt_manifest_leaves_its_pod_alone() {
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n",
             "a.yaml:4 (document 1, Pod default/a-node): spec.containers[0].image: Required value",
         ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, image: '2'}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Inn, values: [b]}]}]}}}}\n",
+            "a.yaml:4 (document 1, Pod default/a-node): spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator: Invalid value: \"Inn\": not a valid selector operator",
+        ),
     ] {
         folder.put("a.yaml", text);
         assert_eq!(folder.scan(), (texts(&["a-node 1"]), texts(&[problem])));
@@ -166,6 +170,7 @@ fn what_is_not_a_manifest_is_left_out_or_named() {
     assert_eq!(
         problems,
         texts(&[
+            "dangling: cannot be read: it is a link to what is not there",
             "pipe: is neither a regular file nor a folder",
             "socket: is neither a regular file nor a folder",
             "link.yaml (Pod default/good-node): FailedValidation: the name is already taken by good.yaml; this one is not used"
@@ -218,6 +223,79 @@ fn objects_serve_all_pods_and_the_first_of_a_name_is_used() {
     assert_eq!(value.as_deref(), Some("first"));
     fs::remove_file(folder.path("1.yaml")).expect("removed");
     assert_eq!(folder.scan().1, Vec::<String>::new());
+}
+
+#[test]
+fn a_copy_of_a_manifest_does_not_take_the_place_of_the_original() {
+    let mut folder = Folder::new();
+    folder.put("web.yaml", &pod("web", "1"));
+    folder.scan();
+    folder.put("0-copy.yaml", &pod("web", "2"));
+    let taken = "0-copy.yaml (Pod default/web-node): FailedValidation: the name is already taken by web.yaml; this one is not used";
+    assert_eq!(folder.scan(), (texts(&["web-node 1"]), texts(&[taken])));
+    folder.put("web.yaml", &pod("other", "1"));
+    assert_eq!(
+        folder.scan(),
+        (texts(&["web-node 2", "other-node 1"]), Vec::new()),
+        "it has let go of the name"
+    );
+}
+
+#[test]
+fn a_copy_does_not_take_the_place_of_the_original_when_the_agent_is_restarted() {
+    let folder = Folder::new();
+    let kept = LastGood::new(&folder.folder.path().join("kept"), "manifests");
+    let start = || Files::new(folder.folder.path().join("manifests"), "node".to_owned(), Some(kept.clone()));
+    folder.put("web.yaml", &pod("web", "1"));
+    let mut before = start();
+    settle(&mut before);
+    folder.put("web-old.yaml", &pod("web", "1"));
+    folder.put("web.yaml", &pod("web", "2"));
+    settle(&mut before);
+    let mut after = start();
+    settle(&mut after);
+    assert_eq!(after.set(), before.set(), "the same pod, with the same UID, and the same problem");
+    assert_eq!(before.set().problems.len(), 1);
+
+    // Nor one that was made while no agent ran.
+    folder.put("also.yaml", &pod("web", "3"));
+    let mut later = start();
+    settle(&mut later);
+    assert_eq!(later.set().pods, before.set().pods);
+}
+
+#[test]
+fn a_copy_does_not_take_the_place_of_an_original_that_is_away_for_a_moment() {
+    let mut folder = Folder::new();
+    folder.put("web.yaml", &pod("web", "1"));
+    folder.scan();
+    folder.put("copy.yaml", &pod("web", "2"));
+    folder.scan();
+    fs::remove_file(folder.path("web.yaml")).expect("removed");
+    let again = folder.files.scan(&Due::default(), Instant::now()).expect("scanned");
+    assert_eq!((again, folder.known().0), (Some(GONE_AFTER), texts(&["web-node 1"])));
+    folder.put("web.yaml", &pod("web", "3"));
+    assert_eq!(folder.scan().0, texts(&["web-node 3"]));
+    fs::remove_file(folder.path("web.yaml")).expect("removed");
+    assert_eq!(folder.scan(), (texts(&["web-node 2"]), Vec::new()), "now it is gone");
+}
+
+#[test]
+fn a_copy_with_another_name_does_not_take_the_uid_of_the_original() {
+    let fixed = |name: &str| pod(name, "1").replacen("{name:", "{uid: fixed, name:", 1);
+    let folder = Folder::new();
+    let kept = LastGood::new(&folder.folder.path().join("kept"), "manifests");
+    let manifests = folder.folder.path().join("manifests");
+    let mut folder =
+        Folder { files: Files::new(manifests.clone(), "node".to_owned(), Some(kept.clone())), ..folder };
+    folder.put("web.yaml", &fixed("web"));
+    folder.scan();
+    folder.put("a.yaml", &fixed("shop"));
+    let taken = "a.yaml (Pod default/shop-node): FailedValidation: another pod has the UID fixed; this one is not used";
+    let told = (texts(&["web-node 1"]), texts(&[taken]));
+    assert_eq!(folder.scan(), told);
+    folder.files = Files::new(manifests, "node".to_owned(), Some(kept));
+    assert_eq!(folder.scan(), told, "also after a restart");
 }
 
 #[test]
@@ -288,18 +366,17 @@ fn a_file_that_cannot_be_read_keeps_its_pod() {
     let mut folder = Folder::new();
     folder.put("a.yaml", &pod("a", "1"));
     folder.scan();
-    folder.put("a.yaml", &pod("a", "2"));
-    fs::set_permissions(folder.path("a.yaml"), fs::Permissions::from_mode(0o000)).expect("locked");
-    let (pods, problems) = folder.scan();
-    // Root may read everything.
-    if problems.is_empty() {
-        assert_eq!(pods, texts(&["a-node 2"]));
-    } else {
-        assert_eq!(
-            (pods, problems),
-            (texts(&["a-node 1"]), texts(&["a.yaml: cannot be read: Permission denied (os error 13)"]))
-        );
+    // Root may read what has no permissions, but nobody can follow a link to itself, or to nothing.
+    for (target, why) in [
+        ("a.yaml", "a.yaml: cannot be read: Too many levels of symbolic links (os error 40)"),
+        ("nowhere", "a.yaml: cannot be read: it is a link to what is not there"),
+    ] {
+        fs::remove_file(folder.path("a.yaml")).expect("removed");
+        symlink(target, folder.path("a.yaml")).expect("linked");
+        assert_eq!(folder.scan(), (texts(&["a-node 1"]), texts(&[why])));
     }
+    fs::remove_file(folder.path("a.yaml")).expect("removed");
+    assert_eq!(folder.scan(), (vec![], vec![]), "the link itself is the file");
 }
 
 #[test]
@@ -366,4 +443,48 @@ fn a_renamed_file_is_another_one_at_once() {
     fs::rename(folder.path("a.yaml"), folder.path("b.yaml")).expect("moved");
     assert_eq!(folder.files.scan(&Due::default(), Instant::now()).expect("scanned"), None);
     assert_eq!(folder.known(), (texts(&["a-node 1"]), vec![]));
+}
+
+/// A disk that is not mounted is no reason to end pods.
+#[test]
+fn a_root_that_has_become_a_link_to_nothing_is_named_and_its_pods_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let release = folder.path().join("41");
+    fs::create_dir_all(release.join("pods")).expect("made");
+    fs::write(release.join("pods/a.yaml"), pod("a", "1")).expect("written");
+    symlink("41", folder.path().join("current")).expect("a link");
+    symlink("41/pods/a.yaml", folder.path().join("a.yaml")).expect("a link");
+    let roots = ["current/pods", "a.yaml"].map(|root| folder.path().join(root));
+    let mut all = roots.map(|root| Files::new(root, "node".to_owned(), None));
+    all.iter_mut().for_each(settle);
+    fs::rename(&release, folder.path().join("away")).expect("moved");
+    for files in &mut all {
+        assert_eq!(files.scan(&Due::default(), Instant::now()), Err(CannotList(dangling_link())));
+        assert_eq!(files.set().pods.len(), 1);
+    }
+    fs::remove_file(folder.path().join("a.yaml")).expect("removed");
+    settle(&mut all[1]);
+    assert!(all[1].set().pods.is_empty(), "the link itself is gone");
+}
+
+#[test]
+fn a_file_in_motion_at_the_first_look_has_what_it_had() {
+    let mut folder = Folder::new();
+    let root = folder.path("");
+    let kept = LastGood::new(&folder.folder.path().join("kept"), "/manifests");
+    let files = || Files::new(root.clone(), "node".to_owned(), Some(kept.clone()));
+    folder.put("b.yaml", &pod("web", "1"));
+    folder.files = files();
+    assert_eq!(folder.scan().0, texts(&["web-node 1"]));
+
+    // A copy comes while no agent is there, and the original is touched when the next one looks.
+    folder.put("a.yaml", &pod("web", "2"));
+    folder.files = files();
+    let in_motion = |path: &Path, known: Option<Version>| match look(path, known) {
+        Look::Read(..) if path.ends_with("b.yaml") => Look::InMotion,
+        seen => seen,
+    };
+    let again = folder.files.scan_with(in_motion, &Due::default(), Instant::now());
+    assert_eq!((again, folder.known().0), (Ok(Some(QUIET)), texts(&["web-node 1"])));
+    assert_eq!(folder.scan().0, texts(&["web-node 1"]));
 }

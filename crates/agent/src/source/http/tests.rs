@@ -173,6 +173,9 @@ async fn headers_come_from_a_file_and_stay_on_the_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("headers");
     std::fs::write(&path, "# credentials\n\nX-Token: secret:1\n").expect("written");
+    let given = |source: HttpSource| {
+        source.header("X-Given", "one").and_then(|source| source.header("X-Given", "two"))
+    };
     let other = Server::start(&[answer("200 OK", "", &pod("stolen"))]).await;
     let away = answer("302 Found", &format!("Location: {}\r\n", other.url), "");
     let server = Server::start(&[
@@ -181,7 +184,10 @@ async fn headers_come_from_a_file_and_stay_on_the_server() {
         away,
     ])
     .await;
-    let source = Running::start(HttpSource::new(&server.url, "node").expect("a source").header_file(&path));
+    let source = HttpSource::new(&server.url, "node").and_then(given).expect("a source");
+    let bad = source.clone().header("X-Given", "a\nsecret").expect_err("no header").to_string();
+    assert_eq!(bad, "\"X-Given\" is no header of HTTP, or has a value that none can have");
+    let source = Running::start(source.header_file(&path));
     source.until("Set [\"a-node\"]").await;
     let named = other.url.trim_end_matches("/pods");
     source
@@ -191,7 +197,9 @@ async fn headers_come_from_a_file_and_stay_on_the_server() {
         ))
         .await;
     let questions = server.questions.lock().clone();
-    assert!(questions[0].contains("x-token: secret:1\r\n"), "{}", questions[0]);
+    for header in ["x-token: secret:1\r\n", "x-given: one\r\n", "x-given: two\r\n"] {
+        assert!(questions[0].contains(header), "{}", questions[0]);
+    }
     assert!(
         questions[1].starts_with("get /elsewhere") && questions[1].contains("x-token"),
         "{}",
@@ -293,4 +301,17 @@ fn urls_that_can_never_work_are_refused() {
     ] {
         assert_eq!(HttpSource::new(url, "node").expect_err(url).to_string(), expected);
     }
+}
+
+/// A server that accepts and says nothing must not keep the pods that it had waiting until it counts as silent.
+#[tokio::test]
+async fn what_is_known_is_told_before_a_server_that_hangs_has_answered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/pods", listener.local_addr().expect("an address"));
+    let mut source = HttpSource::new(&url, "node").expect("a source").keep_last_good(folder.path());
+    source.patience = PATIENCE * 2;
+    LastGood::new(folder.path(), &source.place()).keep(&source.place(), pod("a").as_bytes());
+    let running = Running::start(source);
+    running.until(r#"Set ["a-node"]"#).await;
 }

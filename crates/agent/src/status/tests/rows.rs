@@ -73,6 +73,12 @@ fn a_container_of_which_the_runtime_knows_too_little() {
         let status = case.status();
         assert_eq!(told(&status, "c1"), wanted);
         assert_eq!(container(&status, "c1").restart_count, restarts, "{wanted}");
+        case.before = Some(status.clone());
+        assert_eq!(
+            case.status().container_statuses,
+            status.container_statuses,
+            "what was said is not unsaid"
+        );
     }
 }
 

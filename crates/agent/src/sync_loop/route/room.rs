@@ -1,6 +1,7 @@
 //! Who is let in, and who is asked again when room appears.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::PodUid;
@@ -43,8 +44,16 @@ impl Routes {
     pub(super) fn others(&self, pod: &Pod) -> Vec<&Pod> {
         let name = full_name(pod);
         // Its earlier self goes before it comes.
-        let others = self.records.iter().filter(|(_, record)| record.name != name);
-        others.filter_map(|(uid, record)| self.in_the_room(uid, record)).collect()
+        let others = self.in_the_rooms().filter(|(other, _)| *other != name);
+        others.map(|(_, pod)| pod).collect()
+    }
+
+    /// All that take room, by name.
+    fn in_the_rooms(&self) -> impl Iterator<Item = (Arc<str>, &Pod)> {
+        let here = self.records.iter();
+        let here =
+            here.filter_map(|(uid, record)| Some((record.name.clone(), self.in_the_room(uid, record)?)));
+        here.chain(self.unclaimed())
     }
 
     /// The pod that takes room for a record, if any does. Those that were refused may be many: they cost no search.
@@ -66,21 +75,17 @@ impl Routes {
             .map(|(uid, record)| (record.number, uid.clone()))
             .collect();
         refused.sort();
-        let mut room: Vec<(&str, &Pod)> = self
-            .records
-            .iter()
-            .filter_map(|(uid, record)| Some((&*record.name, self.in_the_room(uid, record)?)))
-            .collect();
+        let mut room: Vec<(Arc<str>, &Pod)> = self.in_the_rooms().collect();
         let mut again = Vec::new();
         for (_, uid) in refused {
             let Some((record, want)) = self.records.get(&uid).zip(self.wants.of(&uid)) else { continue };
-            let others = room.iter().filter(|(name, _)| *name != &*record.name);
+            let others = room.iter().filter(|(name, _)| *name != record.name);
             let others: Vec<&Pod> = others.map(|(_, pod)| *pod).collect();
             let refusal = admission::admit(&record.pod, &others, &self.node).err();
             // One that still does not fit, but for another reason, says so.
             let reason = |refusal: Option<&Refusal>| refusal.map(Refusal::reason);
             if reason(refusal.as_ref()) != reason(record.refusal.as_ref()) {
-                room.push((&*record.name, &*want.pod));
+                room.push((record.name.clone(), &*want.pod));
                 again.push(uid);
             }
         }
@@ -99,7 +104,7 @@ impl Routes {
             record.refusal.is_some() && admission::admit(&record.pod, &[], &self.node).is_ok()
         };
         Outlook {
-            wanted: wanted.clone().count(),
+            wanted: wanted.clone().count() + self.held.count(),
             waiting_for_room: wanted.clone().filter(waits).count(),
             beginning_anew: wanted.filter(|(_, record)| record.is_leaving).count(),
         }

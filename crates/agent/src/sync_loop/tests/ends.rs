@@ -88,3 +88,41 @@ async fn hooks_eat_into_the_grace_and_a_shorter_grace_cuts_them_short() {
     stage.until_gone().await;
     assert_eq!(stage.runtime.take_calls()[0], "stop web in 2s");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_is_away_takes_nothing_of_the_grace() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let web = pod("Always", &[], &["web"]);
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
+    stage.until_running(&["web-0"]).await;
+    for call in ["stop_container", "stop_sandbox"] {
+        stage.runtime.be_away(call, true);
+    }
+    stage.send(Operation::Remove, &[web]).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+    stage.runtime.take_calls();
+    for call in ["stop_container", "stop_sandbox"] {
+        stage.runtime.be_away(call, false);
+    }
+    stage.until_gone().await;
+    assert_eq!(stage.runtime.take_calls()[0], "stop web in 30s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_init_container_that_is_ended_with_its_sandbox_does_not_end_its_pod() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let mut web = testkit::pod("Always", &["setup"], &["web"]);
+    let setup = &mut web.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0];
+    testkit::on_exit(setup, "Restart", &[1]);
+    stage.send(Operation::Add, &[Arc::new(web)]).await;
+    stage.until_running(&["setup-0"]).await;
+    stage.runtime.ends_with("setup", 143);
+    stage.runtime.break_sandboxes();
+    stage.until_running(&["setup-1"]).await;
+    stage.runtime.exit("setup", 0);
+    stage.until_running(&["web-0"]).await;
+    stage.until_phase("Running").await;
+}

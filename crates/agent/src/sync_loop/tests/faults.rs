@@ -57,6 +57,23 @@ async fn a_sandbox_that_cannot_be_made_is_tried_again_without_haste() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_broken_sandbox_whose_successor_cannot_be_made_waits_no_longer_than_a_new_one() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.runtime.fail("run_sandbox", Some("no network"));
+    stage.runtime.break_sandboxes();
+    stage.runtime.take_calls();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let calls = stage.runtime.take_calls();
+    let tried = calls.iter().filter(|call| call.starts_with("run")).count();
+    assert!((5..=12).contains(&tried), "{tried} times in 100 s: {calls:?}");
+    stage.runtime.fail("run_sandbox", None);
+    stage.until_phase("Running").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_whose_answer_was_lost_is_not_made_again_if_it_worked() {
     for call in ["run_sandbox", "create_container", "start_container"] {
         let folder = folder();

@@ -37,13 +37,6 @@ fn secrets(all: &[(&str, &[(&str, &str)])]) -> Objects {
     Objects { secrets: all.iter().map(secret).collect(), ..Objects::default() }
 }
 
-/// What was told of the pod, as `reason: message`.
-fn told(stage: &Scene) -> Vec<String> {
-    let all = stage.handle.board().all();
-    let events = all.iter().flat_map(|view| view.events.iter());
-    events.map(|event| format!("{}: {}", event.reason, event.message)).collect()
-}
-
 fn pulls(stage: &Scene) -> Vec<String> {
     stage.runtime.take_calls().into_iter().filter(|call| call.starts_with("pull ")).collect()
 }
@@ -91,7 +84,12 @@ async fn what_every_credential_was_answered_is_told() {
     stage.send(Operation::Add, &[guarded_pod(&["one", "two"])]).await;
     stage.until_waiting("ErrImagePull").await;
     let failed = "Failed: Failed to pull image \"r.io/team/app:1\": [no pull for ann, no pull for bob]";
-    assert!(told(&stage).contains(&failed.to_owned()), "{:#?}", told(&stage));
+    stage.until_waiting("ImagePullBackOff").await;
+    let told = told(&stage);
+    for wanted in [failed, "Failed: Error: ErrImagePull", "Failed: Error: ImagePullBackOff"] {
+        assert!(told.iter().any(|event| event == wanted), "{wanted}: {told:#?}");
+    }
+    assert!(!told.iter().any(|event| event.starts_with("Failed: Error: [")), "it is told once: {told:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,4 +113,80 @@ async fn registries_are_not_asked_too_often() {
         .await;
     let all: Vec<String> = ('a'..='l').map(|name| format!("{name}-0")).collect();
     stage.until_running(&all.iter().map(String::as_str).collect::<Vec<_>>()).await;
+}
+
+/// A pod of that name with an image that the runtime brings along, and the policy that such a name has by default.
+fn built_in_pod(name: &str) -> Arc<Pod> {
+    let mut pod = testkit::pod("Always", &[], &[name]);
+    (pod.metadata.name, pod.metadata.uid) = (Some(name.to_owned()), Some(name.to_owned()));
+    let container = &mut pod.spec.as_mut().unwrap().containers[0];
+    container.image = Some("host".to_owned());
+    container.image_pull_policy = Some("Always".to_owned());
+    Arc::new(pod)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_no_registry_waits_for_none() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.image_is_built_in("host:latest");
+    runtime.hang("pull");
+    let stage = Scene::start_with(runtime, folder.path(), |settings| settings.has_built_in_images = true);
+    stage.send(Operation::Add, &[guarded_pod(&[])]).await;
+    let asked = async {
+        while pulls(&stage).is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.expect("a registry is asked");
+    stage.send(Operation::Add, &[built_in_pod("own")]).await;
+    stage.until_running(&["own-0"]).await;
+    stage.runtime.exit("own", 1);
+    stage.until_running(&["own-1"]).await;
+    let present =
+        "Pulled: Container image \"host\" already present on machine and can be accessed by the pod";
+    assert!(told(&stage).contains(&present.to_owned()), "{:#?}", told(&stage));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_no_registry_is_not_held_to_how_often_registries_are_asked() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.image_is_built_in("host:latest");
+    let stage = Scene::start_with(runtime, folder.path(), |settings| settings.has_built_in_images = true);
+    let names: Vec<String> = (10..70).map(|number| format!("own{number}")).collect();
+    let pods: Vec<Arc<Pod>> = names.iter().map(|name| built_in_pod(name)).collect();
+    stage.send(Operation::Add, &pods).await;
+    let running: Vec<String> = names.iter().map(|name| format!("{name}-0")).collect();
+    stage.until_running(&running.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    assert_eq!(pulls(&stage), [""; 0]);
+    assert!(!told(&stage).iter().any(|one| one.contains("pull QPS exceeded")), "{:#?}", told(&stage));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_has_imported_and_pinned_is_asked_of_its_registry() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.image_is_built_in("host:latest");
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[built_in_pod("own")]).await;
+    stage.until_running(&["own-0"]).await;
+    assert_eq!(pulls(&stage), ["pull host:latest"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_with_many_credentials_is_one_pull() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.let_in("user19");
+    let stage = Scene::start(runtime, folder.path());
+    let users: Vec<String> = (0..20).map(|number| format!("user{number}")).collect();
+    let names: Vec<String> = (0..20).map(|number| format!("secret{number}")).collect();
+    let each: Vec<[(&str, &str); 1]> = users.iter().map(|user| [("r.io", user.as_str())]).collect();
+    let all: Vec<(&str, &[(&str, &str)])> =
+        names.iter().zip(&each).map(|(name, users)| (name.as_str(), users.as_slice())).collect();
+    stage.send_objects(secrets(&all)).await;
+    stage.send(Operation::Add, &[guarded_pod(&names.iter().map(String::as_str).collect::<Vec<_>>())]).await;
+    stage.until_phase("Running").await;
+    assert!(!told(&stage).iter().any(|one| one.starts_with("Failed")), "{:#?}", told(&stage));
 }

@@ -118,12 +118,21 @@ async fn a_job_ends_by_itself_and_stays_to_be_looked_at() {
 async fn a_broken_sandbox_is_replaced_with_everything_in_it() {
     let folder = folder();
     let stage = Scene::start(FakeRuntime::default(), folder.path());
-    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
-    stage.until_running(&["web-0"]).await;
+    stage.send(Operation::Add, &[pod("Always", &["proxy*"], &["web"])]).await;
+    stage.until_running(&["proxy-0", "web-0"]).await;
+    stage.runtime.ends_with("proxy", 7);
     stage.runtime.break_sandboxes();
-    stage.until_running(&["web-1"]).await;
+    stage.until_running(&["proxy-1", "web-1"]).await;
     let calls = stage.runtime.take_calls();
     assert!(calls.contains(&"run sandbox 1".to_owned()), "{calls:?}");
+    // What was removed with the sandbox has told its end before.
+    let last_end = |view: &PodView| {
+        let proxy = view.status.init_container_statuses.as_ref()?.first()?;
+        proxy.state.as_ref()?.running.as_ref()?;
+        Some((proxy.restart_count, proxy.last_state.as_ref()?.terminated.as_ref()?.exit_code))
+    };
+    stage.until("its last end", |all| all.iter().any(|view| last_end(view) == Some((1, 7)))).await;
+    stage.until_phase("Running").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -73,6 +73,34 @@ async fn a_container_that_fails_its_liveness_probe_three_times_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_probe_says_while_the_pod_is_acted_on_in_vain_is_acted_on_next() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.runtime.image_is_absent("r.io/none:1", true);
+    stage.runtime.pulls_take(Duration::from_secs(40));
+    let mut pod = testkit::pod("Always", &[], &["web", "db"]);
+    let containers = &mut pod.spec.as_mut().unwrap().containers;
+    containers[0].liveness_probe = Some(probe("live"));
+    containers[1].image = Some("r.io/none:1".to_owned());
+    stage.send(Operation::Add, &[Arc::new(pod)]).await;
+    stage.until_running(&["web-0"]).await;
+    // Until there is much time between two attempts to get the image.
+    tokio::time::sleep(Duration::from_secs(1500)).await;
+    stage.runtime.take_calls();
+    let until_pull = async {
+        while !stage.runtime.take_calls().iter().any(|call| call.starts_with("pull ")) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, until_pull).await.expect("it is tried again");
+    let begun = Instant::now();
+    stage.runtime.exec_answers("live", 1, "dead");
+    stage.until_running(&["web-1"]).await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(45), "as soon as the image has not come: {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_container_that_is_killed_again_and_again_waits_longer_and_longer() {
     let folder = folder();
     let stage = Scene::start(FakeRuntime::default(), folder.path());
@@ -168,6 +196,28 @@ async fn a_container_that_does_not_start_in_time_is_replaced() {
     assert!(told(&stage).contains(&wanted), "{:?}", told(&stage));
     stage.runtime.exec_answers("started", 0, "");
     stage.until_ready(true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_that_is_ended_is_told_as_an_init_container() {
+    type Change = fn(&mut Container);
+    let table: [(Change, &str); 2] = [
+        (|side| side.liveness_probe = Some(probe("dead")), "Init container side failed liveness probe"),
+        (|side| side.startup_probe = Some(probe("dead")), "Init container side failed startup probe"),
+    ];
+    for (change, wanted) in table {
+        let folder = folder();
+        let stage = Scene::start(FakeRuntime::default(), folder.path());
+        stage.runtime.exec_answers("dead", 1, "");
+        let mut pod = testkit::pod("Always", &["side*"], &["web"]);
+        change(&mut pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0]);
+        stage.send(Operation::Add, &[Arc::new(pod)]).await;
+        stage
+            .until(wanted, |all| {
+                all.iter().flat_map(|view| &view.events).any(|event| event.message == wanted)
+            })
+            .await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -155,8 +155,19 @@ async fn less_memory_than_a_whole_pod_uses_is_refused_too() {
     let limit = || std::fs::read_to_string(group.join("memory.max")).unwrap();
     assert_eq!(limit(), (128 << 20).to_string());
     scene.runtime.uses_memory(29 << 20);
+    scene.runtime.take_calls();
     scene.until("a resize", |all| has_event(all, "ResizeCompleted", r#""memory":"60Mi""#)).await;
     assert_eq!(limit(), (60 << 20).to_string());
+    let resized: Vec<String> =
+        scene.runtime.take_calls().into_iter().filter(|call| call.starts_with("resize")).collect();
+    assert_eq!(
+        resized,
+        ["resize a: memory 62914560", "resize b: memory 62914560"],
+        "those that have its limit"
+    );
+    // Nothing is left to do, however often it is looked at.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(!scene.runtime.take_calls().iter().any(|call| call.starts_with("resize")));
 }
 
 /// What is said of a resize that is under way.

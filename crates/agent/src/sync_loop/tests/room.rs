@@ -1,5 +1,7 @@
 //! Pods that are not taken, or have to wait for room.
 
+use tokio::time::Instant;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -32,4 +34,18 @@ async fn a_pod_without_room_costs_nothing_and_runs_as_soon_as_there_is_some() {
     scene.until_running(&["second-0"]).await;
     assert_eq!(scene.handle.outlook().borrow().waiting_for_room, 0);
     scene.until("a new life", |all| all[1].status.phase.as_deref() == Some("Running")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_was_refused_is_gone_at_once() {
+    let folder = folder();
+    let begun = Instant::now();
+    let scene = Scene::start_with(FakeRuntime::default(), folder.path(), |settings| {
+        settings.admission.max_pods = 0;
+    });
+    scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    scene.until("refusal", |all| all.iter().any(|view| view.stage == Stage::Terminated)).await;
+    scene.send(Operation::Remove, &[pod("Always", &[], &["web"])]).await;
+    scene.until_gone().await;
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
 }

@@ -148,6 +148,85 @@ async fn what_was_cut_off_by_a_reboot_ends_or_goes_on_as_its_policy_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_count_of_restarts_never_goes_back_though_only_the_newest_instance_is_lost() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    scene.until_running(&["web-0"]).await;
+    runtime.exit("web", 1);
+    scene.until_running(&["web-1"]).await;
+    let counts = |all: &[Arc<PodView>], count| {
+        all[0].status.container_statuses.as_ref().unwrap()[0].restart_count == count
+    };
+    scene.until("one restart", |all| counts(all, 1)).await;
+    runtime.forget_running();
+    scene.until_running(&["web-2"]).await;
+    scene.until("two restarts", |all| counts(all, 2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_lost_is_restarted_once_though_that_takes_a_while() {
+    let count = |all: &[Arc<PodView>]| all[0].status.container_statuses.as_ref().unwrap()[0].restart_count;
+
+    // Its sandbox is lost with it, so what comes before it has to run again.
+    let (first, runtime) = (folder(), FakeRuntime::default());
+    let scene = Scene::start(runtime.clone(), first.path());
+    scene.send(Operation::Add, &[pod("Always", &["setup"], &["web"])]).await;
+    scene.until_running(&["setup-0"]).await;
+    runtime.exit("setup", 0);
+    scene.until_phase("Running").await;
+    runtime.lose_sight();
+    runtime.break_sandboxes();
+    scene.until_running(&["setup-1"]).await;
+    runtime.exit("setup", 0);
+    scene.until_running(&["web-1"]).await;
+    scene.until("a restart", |all| waits_for(&all[0]).is_none() && count(all) == 1).await;
+
+    // It has crashed before, so it has to wait; and while it does another agent comes.
+    for dies in [false, true] {
+        let (second, runtime) = (folder(), FakeRuntime::default());
+        let mut scene = Scene::start(runtime.clone(), second.path());
+        let both = pod("Always", &[], &["web", "zone"]);
+        scene.send(Operation::Add, std::slice::from_ref(&both)).await;
+        scene.until_running(&["web-0", "zone-0"]).await;
+        runtime.exit("web", 1);
+        scene.until_running(&["web-1", "zone-0"]).await;
+        scene.until("the first restart", |all| waits_for(&all[0]).is_none() && count(all) == 1).await;
+        // The end of the other one is what makes the agent look.
+        runtime.exit("zone", 1);
+        runtime.lose_sight();
+        scene.until_waiting("CrashLoopBackOff").await;
+        if dies {
+            scene = scene.dies_and_comes_back(second.path(), &runtime).await;
+            scene.send(Operation::Add, &[both]).await;
+        }
+        scene.until_running(&["web-2", "zone-1"]).await;
+        scene.until("the second restart", |all| !all.is_empty() && waits_for(&all[0]).is_none()).await;
+        assert_eq!(scene.container().restart_count, 2, "{dies}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_or_may_not_run_is_ended_before_it_is_started_again() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send(Operation::Add, &[pod("Always", &["side*"], &["web"])]).await;
+    scene.until_running(&["side-0", "web-0"]).await;
+    runtime.lose_sight();
+    for what in ["Container", "Init container"] {
+        let wanted = format!("{what} is in \"unknown\" state, try killing it before restart");
+        scene
+            .until(&wanted, |all| {
+                all.iter().flat_map(|view| &view.events).any(|event| event.message == wanted)
+            })
+            .await;
+    }
+    scene.until_running(&["side-1", "web-1"]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_agent_says_what_the_old_one_said() {
     let folder = folder();
     let runtime = FakeRuntime::default();

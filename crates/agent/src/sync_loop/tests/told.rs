@@ -160,3 +160,106 @@ async fn labels_of_selinux_are_told_where_there_is_no_selinux() {
         assert_eq!(warned, !selinux);
     }
 }
+
+fn always_pulled() -> Arc<Pod> {
+    changed(|pod| {
+        pod.spec.as_mut().unwrap().containers[0].image_pull_policy = Some("Always".to_owned());
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_while_an_image_comes_is_told_meanwhile() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.hang("pull");
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[always_pulled()]).await;
+    assert_eq!(stage.until_told("Pulling").await, "Pulling image \"image:1\"");
+    let may_start = |view: &Arc<PodView>| {
+        let conditions = view.status.conditions.iter().flatten();
+        conditions.clone().any(|one| one.type_ == "PodReadyToStartContainers" && one.status == "True")
+    };
+    stage.until("the sandbox is told", |all| all.iter().any(may_start)).await;
+    assert_eq!(waits_for(&stage.handle.board().all()[0]).as_deref(), Some("ContainerCreating"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_ended_is_told_while_it_ends() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let slow = changed(|pod| {
+        let sleep = LifecycleHandler { sleep: Some(SleepAction { seconds: 20 }), ..Default::default() };
+        let lifecycle = Lifecycle { pre_stop: Some(sleep), ..Lifecycle::default() };
+        pod.spec.as_mut().unwrap().containers[0].lifecycle = Some(lifecycle);
+    });
+    stage.send(Operation::Add, std::slice::from_ref(&slow)).await;
+    stage.until_running(&["web-0"]).await;
+    stage.send(Operation::Remove, &[slow]).await;
+    assert_eq!(stage.until_told("Killing").await, "Stopping container web");
+    assert_eq!(stage.handle.board().all()[0].stage, Stage::Terminating);
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_cannot_be_asked_is_told_once_a_try() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[changed(|_| {})]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.runtime.fail("inspect", Some("not now"));
+    stage.runtime.exit("web", 1);
+    stage.until_told("FailedSync").await;
+    let told = |stage: &Scene| {
+        let views = stage.handle.board().all();
+        let events = views[0].events.iter().filter(|event| event.reason == "FailedSync");
+        events.map(|event| event.count).sum::<u32>()
+    };
+    let before = told(&stage);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(told(&stage) - before <= 12, "{} and then {}", before, told(&stage));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_removed_is_told_and_tried_again_later_and_later() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let web = changed(|_| {});
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
+    stage.until_running(&["web-0"]).await;
+    stage.runtime.fail("remove_sandbox", Some("it is in use"));
+    stage.send(Operation::Remove, &[web]).await;
+    let told = stage.until_told("FailedKillPod").await;
+    assert_eq!(told, "error removing what is left of the pod: it is in use");
+    stage.runtime.take_calls();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let tries = stage.runtime.take_calls().iter().filter(|call| *call == "remove sandbox").count();
+    assert!((8..20).contains(&tries), "{tries} times in ten minutes");
+    stage.runtime.fail("remove_sandbox", None);
+    stage.until_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_of_a_changed_manifest_does_not_reach_what_runs_is_told_once() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    scene.until_phase("Running").await;
+    let mut changed = testkit::pod("Always", &[], &["web"]);
+    changed.spec.as_mut().unwrap().containers[0].command = Some(vec!["other".to_owned()]);
+    let changed = Arc::new(changed);
+    for _ in 0..2 {
+        scene.send(Operation::Update, std::slice::from_ref(&changed)).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    let all = scene.handle.board().all();
+    let told: Vec<_> = all[0].events.iter().filter(|event| event.reason == "ChangeNotApplied").collect();
+    assert_eq!(told.iter().map(|event| event.count).collect::<Vec<_>>(), [1]);
+    assert!(
+        told[0].message.contains(": spec.containers[web].command. Remove metadata.uid"),
+        "{}",
+        told[0].message
+    );
+    assert_eq!(runtime.running(), ["web-0"]);
+}

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::{ConfigMap, ConfigMapVolumeSource, Volume, VolumeMount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, ConfigMapVolumeSource, HostPathVolumeSource, Volume, VolumeMount,
+};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
 use crate::manifest::{ObjectKey, Objects};
@@ -84,6 +87,8 @@ async fn what_keeps_a_container_from_starting_does_not_hold_up_the_end_of_its_po
     scene.send_objects(settings("red")).await;
     scene.send(Operation::Add, std::slice::from_ref(&pod)).await;
     scene.until_running(&["db-0", "web-0"]).await;
+    // With its files gone, too, the volume is as one that was never set up.
+    std::fs::remove_dir_all(volume(folder.path())).unwrap();
     scene.send_objects(Objects::default()).await;
     runtime.exit("web", 1);
     scene.until("trouble", |all| all[0].events.iter().any(|one| one.reason == "FailedMount")).await;
@@ -92,6 +97,44 @@ async fn what_keeps_a_container_from_starting_does_not_hold_up_the_end_of_its_po
     scene.send(Operation::Remove, &[pod]).await;
     scene.until_gone().await;
     assert!(runtime.take_calls().contains(&"stop db in 30s".to_owned()), "it gets all of its grace");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_comes_back_though_what_its_volumes_were_made_from_is_gone() {
+    let folder = folder();
+    let of_host = folder.path().join("of-host");
+    std::fs::create_dir(&of_host).unwrap();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    let mut pod = Pod::clone(&pod_with_settings());
+    let spec = pod.spec.as_mut().unwrap();
+    spec.volumes.as_mut().unwrap().push(Volume {
+        name: "host".to_owned(),
+        host_path: Some(HostPathVolumeSource {
+            path: of_host.display().to_string(),
+            type_: Some("Directory".to_owned()),
+        }),
+        ..Volume::default()
+    });
+    spec.containers[0].volume_mounts.as_mut().unwrap().push(VolumeMount {
+        name: "host".to_owned(),
+        mount_path: "/host".to_owned(),
+        ..VolumeMount::default()
+    });
+    scene.send_objects(settings("red")).await;
+    scene.send(Operation::Add, &[Arc::new(pod)]).await;
+    scene.until_running(&["web-0"]).await;
+    std::fs::remove_dir(&of_host).unwrap();
+    scene.send_objects(Objects::default()).await;
+    scene.until("trouble", |all| all[0].events.iter().any(|one| one.reason == "FailedMount")).await;
+    runtime.exit("web", 1);
+    scene.until_running(&["web-1"]).await;
+    until_color(folder.path(), "red").await;
+    // And in a new sandbox, too.
+    runtime.break_sandboxes();
+    scene.until_running(&["web-2"]).await;
+    let told = told(&scene);
+    assert!(told.iter().all(|one| !one.contains("hostPath")), "it is not looked at again: {told:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,6 +152,23 @@ async fn a_refresh_that_fails_is_tried_again() {
     scene.until("failure", |all| all.iter().any(failed)).await;
     until_color(folder.path(), "red").await;
     std::fs::remove_dir(&in_the_way).unwrap();
+    until_color(folder.path(), "green").await;
+    assert_eq!(scene.runtime.running(), ["web-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_follow_though_the_pod_cannot_be_given_what_its_manifest_says() {
+    let folder = folder();
+    let scene = Scene::start(FakeRuntime::default(), folder.path());
+    scene.send_objects(settings("red")).await;
+    scene.send(Operation::Add, &[pod_with_settings()]).await;
+    scene.until_running(&["web-0"]).await;
+    until_color(folder.path(), "red").await;
+    let mut of_another_class = Pod::clone(&pod_with_settings());
+    of_another_class.spec.as_mut().unwrap().containers[0].resources = Some(testkit::resources("1", "64Mi"));
+    scene.send(Operation::Update, &[Arc::new(of_another_class)]).await;
+    scene.until("a refusal", |all| all[0].events.iter().any(|event| event.reason == "ResizeError")).await;
+    scene.send_objects(settings("green")).await;
     until_color(folder.path(), "green").await;
     assert_eq!(scene.runtime.running(), ["web-0"]);
 }
@@ -168,4 +228,121 @@ async fn a_pod_that_has_ended_gives_its_volumes_back_and_stays_to_be_looked_at()
     scene.send(Operation::Remove, &[job]).await;
     scene.until_gone().await;
     assert!(!folder.path().join("pods/uid").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_for_a_container_is_over_before_its_pod_is_taken_down() {
+    let folder = folder();
+    // Who reads it waits until somebody has written.
+    let hosts = folder.path().join("hosts");
+    mknodat(CWD, &hosts, FileType::Fifo, Mode::from(0o600), 0).unwrap();
+    let scene = Scene::start_with(FakeRuntime::default(), folder.path(), |settings| {
+        settings.host_hosts.clone_from(&hosts);
+    });
+    let mut pod = testkit::pod("Always", &[], &["web"]);
+    let web = &mut pod.spec.as_mut().unwrap().containers[0];
+    web.termination_message_path = Some("/dev/termination-log".to_owned());
+    let pod = Arc::new(pod);
+    scene.send(Operation::Add, std::slice::from_ref(&pod)).await;
+    let opened = tokio::task::spawn_blocking(move || std::fs::OpenOptions::new().write(true).open(hosts));
+    let writer = opened.await.unwrap().unwrap();
+    scene.send(Operation::Remove, &[pod]).await;
+    scene.until("end", |all| all.first().is_some_and(|view| view.stage == Stage::Terminated)).await;
+    drop(writer);
+    scene.until_gone().await;
+    assert!(!folder.path().join("pods/uid").exists());
+}
+
+/// Lets time pass, which it does not do by itself while a thread is at work, until this is done.
+async fn while_time_passes<T>(waiting: impl Future<Output = T>) -> T {
+    let mut waiting = std::pin::pin!(waiting);
+    loop {
+        if let std::task::Poll::Ready(done) = futures_util::poll!(&mut waiting) {
+            return done;
+        }
+        // Work on a disk that does not hang gets on, too: as much as this.
+        let looked = tokio::task::spawn_blocking(|| std::fs::read("/proc/self/mountinfo")).await.unwrap();
+        looked.unwrap();
+        tokio::time::advance(Duration::from_millis(20)).await;
+    }
+}
+
+/// Puts something in place of a file that hangs whoever reads it, until it is let go.
+fn freeze(file: &Path) -> impl FnOnce() + use<> {
+    if file.exists() {
+        std::fs::remove_file(file).unwrap();
+    }
+    mknodat(CWD, file, FileType::Fifo, Mode::from(0o600), 0).unwrap();
+    let file = file.to_owned();
+    move || {
+        // It hangs whoever comes later no more.
+        let writer = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        drop(writer);
+    }
+}
+
+fn was_told(scene: &Scene, wanted: &str) -> bool {
+    told(scene).iter().any(|one| one.contains(wanted))
+}
+
+impl Scene {
+    async fn until_words(&self, wanted: &str) {
+        while_time_passes(self.until(wanted, |_| was_told(self, wanted))).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_hangs_keeps_no_container_from_being_seen_started_and_ended_but_folders_from_being_removed()
+ {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send_objects(settings("red")).await;
+    scene.send(Operation::Add, &[pod_with_settings()]).await;
+    scene.until_running(&["web-0"]).await;
+    let thaw = freeze(&std::fs::canonicalize(volume(folder.path()).join("color")).unwrap());
+    scene.send_objects(settings("green")).await;
+    scene.until_words("FailedMount: waiting for the disk: volume \"settings\"").await;
+    runtime.exit("web", 1);
+    while_time_passes(scene.until_running(&["web-1"])).await;
+
+    scene.send(Operation::Remove, &[pod_with_settings()]).await;
+    let begun = tokio::time::Instant::now();
+    while_time_passes(scene.until_running(&[])).await;
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    let mut next = Pod::clone(&pod_with_settings());
+    next.metadata.uid = Some("uid-2".to_owned());
+    scene.send(Operation::Add, &[Arc::new(next)]).await;
+    let waits = "error removing what is left of the pod: waiting for the disk: volume \"settings\"";
+    scene.until_words(&format!("FailedKillPod: {waits}")).await;
+    let waits =
+        format!("NameTaken: this pod starts when the one of its name before it, uid, is gone: {waits}");
+    scene.until_words(&waits).await;
+    assert!(volume(folder.path()).exists(), "nothing is removed under who writes");
+    assert_eq!(runtime.running(), Vec::<String>::new());
+    thaw();
+    while_time_passes(scene.until_running(&["web-0"])).await;
+    assert!(!folder.path().join("pods/uid").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_that_hang_before_a_pod_has_had_them_are_waited_for_and_told() {
+    let folder = folder();
+    let files = volume(folder.path()).join("..files");
+    std::fs::create_dir_all(&files).unwrap();
+    std::os::unix::fs::symlink("..files", volume(folder.path()).join("..data")).unwrap();
+    let thaw = freeze(&files.join("color"));
+    let scene = Scene::start(FakeRuntime::default(), folder.path());
+    scene.send_objects(settings("red")).await;
+    let begun = tokio::time::Instant::now();
+    scene.send(Operation::Add, &[pod_with_settings()]).await;
+    scene.until_words("FailedMount: waiting for the disk: volume \"settings\"").await;
+    assert!((10..60).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    scene.until_words("timed out waiting for the condition: volume \"settings\"").await;
+    assert!((123..200).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert_eq!(scene.runtime.known(), (0, 0));
+    thaw();
+    while_time_passes(scene.until_running(&["web-0"])).await;
+    assert_eq!(std::fs::read_to_string(volume(folder.path()).join("color")).unwrap(), "red");
 }

@@ -122,6 +122,12 @@ fn projections_come_together_and_the_later_one_stays() {
     let secret = VolumeProjection { secret: Some(secret), ..Default::default() };
     let downward = VolumeProjection { downward_api: Some(downward), ..Default::default() };
     assert_eq!(of(vec![map, secret, downward]), Ok(vec![file("x", b"web", 0o644), file("y", b"s", 0o440)]));
+    let missing = |name: &str| {
+        let map = ConfigMapProjection { name: name.to_owned(), ..Default::default() };
+        VolumeProjection { config_map: Some(map), ..Default::default() }
+    };
+    let both = of(vec![missing("one"), missing("two")]);
+    assert_eq!(both, Err(r#"[configmap "one" not found, configmap "two" not found]"#.to_owned()));
     let token = VolumeProjection {
         service_account_token: Some(ServiceAccountTokenProjection::default()),
         ..Default::default()

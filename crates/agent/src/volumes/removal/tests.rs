@@ -53,14 +53,14 @@ fn a_very_deep_tree_is_removed() {
 #[test]
 fn our_mounts_are_known_by_their_place() {
     for (path, ours) in [
-        ("volumes/kubernetes.io~empty-dir/a", true),
-        ("volumes/kubernetes.io~empty-dir/a/inner", false),
-        ("volumes/kubernetes.io~empty-dir", false),
-        ("volume-subpaths/v/c/0", true),
-        ("volume-subpaths/v/c/0/inner", false),
-        ("containers/c/x", false),
-        ("", false),
+        ("volumes/kubernetes.io~empty-dir/a", Some(OurMount::Volume)),
+        ("volumes/kubernetes.io~empty-dir/a/inner", None),
+        ("volumes/kubernetes.io~empty-dir", None),
+        ("volume-subpaths/v/c/0", Some(OurMount::Part)),
+        ("volume-subpaths/v/c/0/inner", None),
+        ("containers/c/x", None),
+        ("", None),
     ] {
-        assert_eq!(is_our_mount(Path::new(path)), ours, "{path}");
+        assert_eq!(OurMount::at(Path::new(path)), ours, "{path}");
     }
 }

@@ -41,7 +41,7 @@ const FOLDER: u64 = 40_000;
 #[test]
 fn a_folder_that_is_too_small_stays_within_its_size() {
     let folder = tempfile::tempdir().expect("a folder");
-    let history = [Op::Create { pod: 0, state: ContainerState::Running }, Op::AnswerList];
+    let history = [Op::Create { pod: 0, state: ContainerState::Running, code: 7 }, Op::AnswerList];
     record(&history, Recorder::to_folder(folder.path(), 500, "a test").expect("a folder"));
     let files = folder.path().read_dir().expect("a folder");
     let size: u64 = files.map(|file| file.expect("a file").metadata().expect("it is there").len()).sum();
@@ -91,13 +91,13 @@ fn replay_what_is_there(path: &Path) -> Vec<PodEvent> {
 #[test]
 fn a_damaged_recording_is_played_up_to_the_damage() {
     let history = [
-        Op::Create { pod: 0, state: ContainerState::Running },
+        Op::Create { pod: 0, state: ContainerState::Running, code: 7 },
         Op::AnswerList,
-        Op::Inspect { which: 0, fails: false },
-        Op::Change { pod: 0, which: 0, state: ContainerState::Exited },
+        Op::Inspect { which: 0, fails: false, is_quick: true },
+        Op::Change { pod: 0, which: 0, state: ContainerState::Exited, code: 7 },
         Op::Pass { millis: 1_500 },
         Op::AnswerList,
-        Op::Inspect { which: 0, fails: false },
+        Op::Inspect { which: 0, fails: false, is_quick: true },
     ];
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("r");

@@ -41,6 +41,103 @@ fn a_doubted_end_is_the_last_word_when_the_container_is_gone() {
     assert_eq!(died.exit.as_ref().map(|exit| exit.code), Some(255));
 }
 
+/// A pod that cannot be inspected any more has ended all the same.
+#[test]
+fn a_doubted_end_is_told_soon_if_there_is_no_second_look() {
+    for answers in [true, false] {
+        let mut pleg = listening();
+        pleg.start_list();
+        pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+        inspect_end(&mut pleg, 255, "Unknown");
+        pleg.pass(Duration::from_millis(500));
+        pleg.tick();
+        assert_eq!(pleg.inspecting().len(), 1, "the second look");
+        if answers {
+            pleg.answer_inspection(0, None);
+        }
+        assert_eq!(pleg.told, [], "it may yet answer");
+        pleg.pass(Duration::from_secs(1));
+        pleg.tick();
+        let codes: Vec<_> = pleg.told.iter().map(|event| event.exit.as_ref().map(|exit| exit.code)).collect();
+        assert_eq!(codes, [Some(255)], "answers: {answers}");
+        assert_eq!(pleg.take_told(), [told(Died, "A", "c1")]);
+        if answers {
+            assert_eq!(pleg.core.troubled_pods(Stamp::ZERO).len(), 1, "it still cannot be inspected");
+        }
+        if pleg.is_listing() {
+            pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+        }
+        inspect_end(&mut pleg, 0, "Completed");
+        assert_eq!(pleg.take_told().iter().filter(|(kind, ..)| *kind == Died).count(), 0, "it is told once");
+    }
+}
+
+/// Whatever the inspections after it find: what one has shown is in the event.
+#[test]
+fn an_end_that_an_inspection_has_shown_is_kept_until_it_is_told() {
+    let view = |containers: &[(&str, ContainerState)]| {
+        let mut view = pod("A", containers);
+        view.sandboxes = vec![sandbox("s", Ready)];
+        view
+    };
+    let code = |pleg: &Harness| {
+        let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
+        died.exit.as_ref().map(|exit| exit.code)
+    };
+    let running = || vec![view(&[("c1", Running)])];
+    let inspect = |pleg: &mut Harness, containers: &[(&str, ContainerState)], code: i32| {
+        let mut status = pleg.status_of(&view(containers));
+        for container in status.containers.iter_mut().filter(|container| container.state == Exited) {
+            container.exit_code = code;
+        }
+        pleg.answer_inspection_with(status);
+    };
+
+    // It was doubted, and the container is gone from its pod before the second look.
+    let mut pleg = Harness::new();
+    pleg.relist(running());
+    pleg.take_told();
+    pleg.start_list();
+    pleg.answer_list(vec![view(&[("c1", Exited)])]);
+    inspect(&mut pleg, &[("c1", Exited)], 255);
+    pleg.start_list();
+    pleg.answer_list(vec![view(&[])]);
+    inspect(&mut pleg, &[], 0);
+    assert_eq!(code(&pleg), Some(255));
+
+    // Another doubtful status takes the place of the one that showed it.
+    let mut pleg = Harness::new();
+    pleg.relist(vec![view(&[("c1", Running), ("c2", Running)])]);
+    pleg.take_told();
+    pleg.start_list();
+    pleg.answer_list(vec![view(&[("c1", Exited), ("c2", Running)])]);
+    inspect(&mut pleg, &[("c1", Exited), ("c2", Running)], 255);
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    pleg.answer_look("A", Some(view(&[("c2", Exited)])));
+    inspect(&mut pleg, &[("c2", Exited)], 255);
+    pleg.pass(Duration::from_millis(500));
+    pleg.tick();
+    inspect(&mut pleg, &[("c2", Exited)], 3);
+    let codes: Vec<_> =
+        pleg.told.iter().filter(|event| event.kind == Died).map(|event| event.exit.clone()).collect();
+    assert_eq!(codes.iter().flatten().map(|exit| exit.code).collect::<Vec<_>>(), [255, 3]);
+
+    // The status was ahead of its list, and the one of the next list knows nothing of it any more.
+    let mut pleg = Harness::new();
+    pleg.start_list();
+    pleg.answer_list(running());
+    inspect(&mut pleg, &[("c1", Exited)], 3);
+    pleg.take_told();
+    pleg.start_list();
+    pleg.answer_list(running());
+    inspect(&mut pleg, &[], 0);
+    pleg.start_list();
+    pleg.answer_list(vec![view(&[])]);
+    inspect(&mut pleg, &[], 0);
+    assert_eq!(code(&pleg), Some(3));
+}
+
 #[test]
 fn a_kill_is_told_at_once_and_corrected_if_it_was_for_want_of_memory() {
     let mut pleg = listening();
@@ -105,6 +202,31 @@ fn the_second_look_at_a_kill_is_had_though_the_container_was_restarted_meanwhile
     assert!(pleg.inspecting().is_empty(), "there is no third");
 }
 
+/// An inspection for another reason may find out before the second look does.
+#[test]
+fn a_correction_is_told_whenever_it_is_found() {
+    for (c2, also) in [(Running, Some(told(Started, "A", "c2"))), (Created, None)] {
+        let mut pleg = listening();
+        pleg.start_list();
+        pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+        inspect_end(&mut pleg, 137, "Error");
+        pleg.take_told();
+        pleg.pass(Duration::from_millis(300));
+        let at = pleg.now().stamp;
+        pleg.step(Input::Nudge { pod: "A".into(), at });
+        let both = pod("A", &[("c1", Exited), ("c2", c2)]);
+        pleg.answer_look("A", Some(both.clone()));
+        let mut status = pleg.status_of(&both);
+        (status.containers[0].exit_code, status.containers[0].reason) = (137, "OOMKilled".into());
+        pleg.answer_inspection_with(status);
+        let wanted: Vec<_> = [told(PodSync, "A", "")].into_iter().chain(also).collect();
+        assert_eq!(pleg.take_told(), wanted);
+        pleg.pass(Duration::from_secs(1));
+        pleg.tick();
+        assert!(pleg.inspecting().is_empty(), "there is nothing more to find out");
+    }
+}
+
 /// Two ends, one after the other: each has its second look, a second after it was seen.
 #[test]
 fn every_kill_has_a_second_look_of_its_own() {
@@ -139,6 +261,73 @@ fn every_kill_has_a_second_look_of_its_own() {
         pleg.tick();
     }
     assert_eq!(looks, 2);
+}
+
+/// The moment of the second look passes while an inspection is under way that had begun too soon to be one.
+#[test]
+fn an_inspection_that_is_under_way_does_not_take_the_place_of_a_second_look() {
+    let killed = |pleg: &mut Harness, states: &[(&str, ContainerState)], reason: &str| {
+        let mut status = pleg.status_of(&pod("A", states));
+        for container in status.containers.iter_mut().filter(|container| container.state == Exited) {
+            (container.exit_code, container.reason) = (137, reason.into());
+        }
+        pleg.answer_inspection_with(status);
+    };
+    let look = |pleg: &mut Harness, states: &[(&str, ContainerState)]| {
+        let at = pleg.now().stamp;
+        pleg.step(Input::Nudge { pod: "A".into(), at });
+        pleg.answer_look("A", Some(pod("A", states)));
+    };
+    let one = [("c1", Exited), ("c2", Running)];
+    let both = [("c1", Exited), ("c2", Exited)];
+    let pass = |pleg: &mut Harness, millis: u64| {
+        pleg.pass(Duration::from_millis(millis));
+        pleg.tick();
+    };
+
+    let mut pleg = listening();
+    look(&mut pleg, &[("c1", Exited)]);
+    killed(&mut pleg, &[("c1", Exited)], "Error");
+    pass(&mut pleg, 960);
+    look(&mut pleg, &one);
+    pass(&mut pleg, 100);
+    killed(&mut pleg, &one, "Error");
+    pleg.take_told();
+    assert_eq!(pleg.inspecting().len(), 1, "the second look");
+    pass(&mut pleg, 140);
+    killed(&mut pleg, &one, "OOMKilled");
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")]);
+
+    // It was the second look at another.
+    let mut pleg = listening();
+    look(&mut pleg, &one);
+    killed(&mut pleg, &one, "Error");
+    pass(&mut pleg, 500);
+    look(&mut pleg, &both);
+    killed(&mut pleg, &both, "Error");
+    pass(&mut pleg, 500);
+    pass(&mut pleg, 600);
+    killed(&mut pleg, &both, "Error");
+    pleg.take_told();
+    killed(&mut pleg, &both, "OOMKilled");
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")]);
+
+    // The second look at a doubted end hung, and what it had read is old when it comes.
+    let mut pleg = listening();
+    look(&mut pleg, &[("c1", Exited)]);
+    inspect_end(&mut pleg, 255, "Unknown");
+    pass(&mut pleg, 500);
+    pass(&mut pleg, 1_000);
+    assert_eq!(pleg.take_told().len(), 1, "it is believed");
+    pass(&mut pleg, 1_100);
+    inspect_end(&mut pleg, 255, "Unknown");
+    if pleg.is_listing() {
+        pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    }
+    inspect_end(&mut pleg, 0, "Completed");
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")]);
+    pass(&mut pleg, 1_100);
+    assert!(pleg.inspecting().is_empty(), "there is nothing more to find out");
 }
 
 /// Only of what was there before anybody looked is the first word the last.

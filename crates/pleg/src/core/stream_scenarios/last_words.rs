@@ -12,6 +12,59 @@ fn an_end_that_was_announced_is_not_lost_with_its_container() {
     assert_eq!(died.exit, Some(exit(3, "Error")), "no status has ever said so");
 }
 
+/// Another container of the pod has no status for minutes, so that nothing of the pod can be told.
+#[test]
+fn an_end_that_was_announced_is_kept_for_as_long_as_it_cannot_be_told() {
+    let mut pleg = listening();
+    pleg.failing.insert("A".into());
+    let end = Announcement { exit: Some(exit(3, "Error")), ..announcement("A", "c1", Stopped) };
+    announce(&mut pleg, [end]);
+    pleg.answer_look("A", Some(pod("A", &[("c1", Exited)])));
+    pleg.answer_inspections();
+    let others = || vec![pod("A", &[("c2", Running)])];
+    for _ in 0..3 {
+        pleg.pass(Duration::from_secs(61));
+        announce(&mut pleg, [announcement("A", "c2", WasStarted)]);
+        assert_eq!(pleg.relist(others()), [], "nobody can be told yet");
+    }
+    pleg.failing.clear();
+    pleg.start_list();
+    pleg.answer_list(others());
+    pleg.answer_inspections();
+    let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
+    assert_eq!(died.exit, Some(exit(3, "Error")));
+}
+
+/// What was announced is final; what an inspection said was made up, or not the whole truth.
+#[test]
+fn an_end_that_was_announced_counts_more_than_one_that_was_made_up() {
+    let view = pod("A", &[("c1", Exited)]);
+    let rows = [
+        (exit(255, "Unknown"), exit(0, "Completed"), exit(0, "Completed")),
+        (exit(-1, ""), exit(255, "Unknown"), exit(-1, "")),
+        (exit(3, "Error"), exit(255, "Unknown"), exit(3, "Error")),
+        (exit(137, "Error"), exit(137, "OOMKilled"), exit(137, "OOMKilled")),
+    ];
+    for (seen, announced, wanted) in rows {
+        let mut pleg = listening();
+        pleg.start_list();
+        // What was gone when it was inspected keeps the rest waiting.
+        pleg.answer_list(vec![pod("A", &[("c1", Exited), ("c2", Exited)])]);
+        let mut status = pleg.status_of(&view);
+        (status.containers[0].exit_code, status.containers[0].reason) = (seen.code, seen.reason.clone());
+        pleg.answer_inspection_with(status);
+        assert_eq!(pleg.told, [], "more may be known in a moment");
+        pleg.pass(Duration::from_millis(80));
+        let end = Announcement { exit: Some(announced), ..announcement("A", "c1", Stopped) };
+        announce(&mut pleg, [end, announcement("A", "c1", Deleted)]);
+        pleg.answer_look("A", None);
+        pleg.pass(Duration::from_millis(200));
+        pleg.tick();
+        let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
+        assert_eq!(died.exit, Some(wanted));
+    }
+}
+
 /// A look may find something gone a moment before its end is announced.
 #[test]
 fn a_moment_is_waited_for_the_last_words_of_what_is_gone() {
@@ -69,6 +122,38 @@ fn a_moment_is_waited_for_the_last_words_of_a_whole_pod() {
     pleg.pass(Duration::from_millis(200));
     pleg.tick();
     assert_eq!(pleg.take_told(), [told(Died, "A", "c1"), told(Removed, "A", "c1")]);
+}
+
+/// A pod that cannot be inspected any more has lost its container all the same.
+#[test]
+fn last_words_are_not_waited_for_longer_because_the_next_inspection_fails_or_hangs() {
+    for answers in [true, false] {
+        let left = || {
+            let mut left = pod("A", &[]);
+            left.sandboxes = vec![sandbox("s", Ready)];
+            left
+        };
+        let mut pleg = listening();
+        pleg.start_list();
+        pleg.answer_list(vec![left()]);
+        pleg.answer_inspections();
+        assert_eq!(pleg.told, [], "somebody may say how c1 has ended");
+        for _ in 0..12 {
+            pleg.pass(Duration::from_millis(100));
+            pleg.tick();
+            if pleg.is_listing() {
+                pleg.answer_list(vec![left()]);
+            }
+            if answers && !pleg.inspecting().is_empty() {
+                pleg.answer_inspection(0, None);
+            }
+        }
+        let wanted = [told(Died, "A", "c1"), told(Removed, "A", "c1"), told(Started, "A", "s")];
+        assert_eq!(pleg.take_told(), wanted, "answers: {answers}");
+        pleg.pass(Duration::from_secs(1));
+        pleg.tick();
+        assert_eq!(pleg.take_told(), [], "it is told once");
+    }
 }
 
 /// A list still shows it, dead, and it is removed before it can be inspected.

@@ -71,6 +71,24 @@ fn an_announcement_without_a_pod_finds_it_before_its_first_inspection_has_ended(
     assert_eq!(pleg.looking_at(), [PodUid::from("A")]);
 }
 
+/// A runtime that could not load a container when it started may know it again after the next start.
+#[test]
+fn what_came_back_after_its_removal_was_told_is_looked_at_when_it_is_announced() {
+    let mut pleg = listening();
+    let without = || vec![pod("A", &[])];
+    announce(&mut pleg, [announcement("A", "c1", Stopped), announcement("A", "c1", Deleted)]);
+    pleg.relist(without());
+    pleg.pass(Duration::from_millis(200));
+    pleg.tick();
+    pleg.answer_inspections();
+    pleg.relist(without());
+    announce(&mut pleg, [announcement("A", "c1", Stopped)]);
+    assert!(pleg.looking_at().is_empty(), "it is gone");
+    assert_eq!(pleg.relist(vec![pod("A", &[("c1", Running)])]), [told(Started, "A", "c1")]);
+    announce(&mut pleg, [announcement("A", "c1", Stopped)]);
+    assert_eq!(pleg.looking_at(), [PodUid::from("A")], "it is back");
+}
+
 #[test]
 fn many_announcements_lead_to_one_list_of_all() {
     let mut pleg = listening();

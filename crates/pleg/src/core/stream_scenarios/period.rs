@@ -65,6 +65,46 @@ fn a_change_that_nobody_announced_is_counted_and_lists_are_frequent_again() {
     assert_eq!(unannounced(&pleg), 2, "its removal was not announced either");
 }
 
+/// Whoever missed one change may miss the next.
+#[test]
+fn lists_stay_frequent_for_a_minute_after_a_change_that_nobody_announced() {
+    let mut pleg = listening();
+    for _ in 0..4 {
+        pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    }
+    let gone = || vec![pod("A", &[("c1", Exited)])];
+    pleg.relist(gone());
+    pleg.pass(Duration::from_secs(2));
+    pleg.tick();
+    assert_eq!((unannounced(&pleg), periods(&pleg)), (1, vec![4, 16, 60, 1]));
+    let mut lists = 0;
+    while pleg.is_listing() {
+        lists += 1;
+        pleg.answer_list(gone());
+        pleg.pass(Duration::from_secs(1));
+        pleg.tick();
+    }
+    assert!((60..=62).contains(&lists), "{lists} lists, each a second after the one before");
+    assert_eq!(periods(&pleg), [4, 16, 60, 1, 4]);
+}
+
+/// While it is not known whether a change will be announced, nobody says that all are.
+#[test]
+fn a_list_that_finds_something_unheard_of_does_not_make_lists_rarer() {
+    let mut pleg = listening();
+    pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    assert_eq!(periods(&pleg), [4]);
+    pleg.relist(vec![pod("A", &[("c1", Exited)])]);
+    assert_eq!(periods(&pleg), [4], "not before it is announced");
+    announce(&mut pleg, [announcement("A", "c1", Stopped)]);
+    pleg.relist(vec![pod("A", &[("c1", Exited)])]);
+    assert_eq!(periods(&pleg), [4, 16]);
+    announce(&mut pleg, [announcement("A", "c1", Deleted)]);
+    pleg.start_list();
+    pleg.answer_list(vec![]);
+    assert_eq!(periods(&pleg), [4, 16, 60], "what was announced does not stand in the way");
+}
+
 #[test]
 fn an_announcement_that_is_a_little_late_is_none_that_is_missing() {
     let mut pleg = listening();

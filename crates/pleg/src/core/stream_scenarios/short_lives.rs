@@ -53,15 +53,58 @@ fn what_was_announced_before_anybody_listened_wakes_no_dead() {
     assert_eq!(pleg.take_told(), []);
 }
 
+/// The first list over a new connection proves nothing of what it does not show, but what is announced after it is news.
+#[test]
+fn what_lives_right_after_the_runtime_was_restarted_is_told() {
+    let here = || vec![pod("A", &[("c1", Running)])];
+    let mut pleg = listening();
+    pleg.step(Input::StreamEnded(StreamError::Ended));
+    pleg.epoch += 1;
+    pleg.step(Input::StreamOpened);
+    let brief = |step| announcement("A", "brief", step);
+    announce(&mut pleg, [announcement("A", "old", WasStarted), announcement("A", "old", Deleted)]);
+    pleg.start_list();
+    pleg.answer_list(here());
+    let end = Announcement { exit: Some(exit(3, "Error")), ..brief(Stopped) };
+    announce(&mut pleg, [brief(WasStarted), end, brief(Deleted)]);
+    assert_eq!(pleg.told, [], "the next list decides");
+    pleg.start_list();
+    pleg.answer_list(here());
+    let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
+    assert_eq!(died.exit, Some(exit(3, "Error")));
+    let wanted = [Started, Died, Removed].map(|kind| told(kind, "A", "brief"));
+    assert_eq!(pleg.take_told(), wanted, "and nothing of what was announced before the list");
+    assert_eq!(unannounced(&pleg), 0);
+}
+
 /// Nobody who sets the clock of a node back keeps short lives from being told.
 #[test]
 fn the_time_of_day_counts_only_when_a_stream_was_just_opened() {
     let mut pleg = listening();
-    pleg.pass(Duration::from_secs(60));
+    pleg.pass(Duration::from_secs(3));
     let early = rubelet_model::UnixNanos(1);
     let brief = |step| Announcement { announced_at: Some(early), ..announcement("A", "brief", step) };
     announce(&mut pleg, [brief(WasStarted), brief(Deleted)]);
     pleg.relist(vec![pod("A", &[("c1", Running)])]);
     pleg.relist(vec![pod("A", &[("c1", Running)])]);
     assert_eq!(pleg.core.stream_facts().short_lives, 1);
+}
+
+/// What was made by hand in a pod has no labels, and is in no list that is filtered by them.
+#[test]
+fn what_a_look_at_its_pod_does_not_show_is_not_taken_for_gone() {
+    let mut pleg = listening();
+    announce(&mut pleg, [announcement("A", "x", WasCreated), announcement("A", "x", WasStarted)]);
+    pleg.answer_look("A", Some(pod("A", &[("c1", Running)])));
+    pleg.pass(Duration::from_millis(200));
+    announce(&mut pleg, [announcement("A", "x", WasStarted)]);
+    if pleg.is_looking_at("A") {
+        pleg.answer_look("A", Some(pod("A", &[("c1", Running)])));
+    }
+    assert_eq!(pleg.take_told(), [], "it may be there");
+    pleg.tick();
+    assert!(pleg.is_listing(), "the list of all decides");
+    let mut whole = pod("A", &[("c1", Running), ("x", Running)]);
+    whole.selectable = false;
+    assert_eq!(pleg.relist(vec![whole]), [told(Started, "A", "x")]);
 }

@@ -32,6 +32,8 @@ pub(crate) struct NodeConfig {
 pub(crate) struct GroupConfig {
     /// Whether pods have groups of their own.
     pub(crate) are_made: bool,
+    /// Whether all of them together are held to what is not reserved.
+    pub(crate) are_held: bool,
     /// Who makes them, if the runtime does not tell.
     pub(crate) driver: Option<Driver>,
     /// Below which group.
@@ -41,7 +43,7 @@ pub(crate) struct GroupConfig {
 
 impl Default for GroupConfig {
     fn default() -> Self {
-        Self { are_made: true, driver: None, root: None, pids_limit: None }
+        Self { are_made: true, are_held: true, driver: None, root: None, pids_limit: None }
     }
 }
 
@@ -118,6 +120,7 @@ impl NodeConfig {
             ids_per_pod: ids_per_pod(fields, ignored)?,
             groups: GroupConfig {
                 are_made: fields.take("cgroupsPerQOS")?.unwrap_or(true),
+                are_held: are_held(fields, ignored)?,
                 driver: match fields.amount::<String>("cgroupDriver")? {
                     Some(text) => Some(text.parse().map_err(|error| wrong("cgroupDriver", &error))?),
                     None => None,
@@ -151,6 +154,14 @@ fn cpu_period(fields: &mut Fields) -> Result<Option<Duration>, ConfigError> {
         return Err(wrong(FIELD, &"must be from 1ms to 1s"));
     }
     Ok(period)
+}
+
+/// Of a kubelet's `enforceNodeAllocatable`: what is said of others than pods has no effect.
+fn are_held(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<bool, ConfigError> {
+    let Some(enforced) = fields.take::<Vec<String>>("enforceNodeAllocatable")? else { return Ok(true) };
+    let others = enforced.iter().filter(|name| !matches!(name.as_str(), "pods" | "none" | ""));
+    ignored.extend(others.map(|name| format!("enforceNodeAllocatable: {name}")));
+    Ok(enforced.iter().any(|name| name == "pods"))
 }
 
 fn kept_free(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<KeptFree, ConfigError> {

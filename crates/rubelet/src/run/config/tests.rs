@@ -7,6 +7,26 @@ use super::node::{KeptFree, Threshold};
 use super::*;
 
 #[test]
+fn pods_are_held_to_what_is_not_reserved_unless_that_is_switched_off() {
+    for (said, are_held, ignored) in [
+        ("", true, vec![]),
+        ("enforceNodeAllocatable: [pods]", true, vec![]),
+        ("enforceNodeAllocatable: []", false, vec![]),
+        ("enforceNodeAllocatable: [none]", false, vec![]),
+        (
+            "enforceNodeAllocatable: [pods, system-reserved]",
+            true,
+            vec!["enforceNodeAllocatable: system-reserved"],
+        ),
+    ] {
+        let text = format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{said}\n");
+        let config = FileConfig::read(&text).expect(said);
+        assert_eq!(config.node.groups.are_held, are_held, "{said}");
+        assert_eq!(config.ignored, ignored, "{said}");
+    }
+}
+
+#[test]
 fn what_we_honour_is_read_and_the_rest_is_named() {
     let config = FileConfig::read(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: /etc/pods\n\
@@ -65,6 +85,14 @@ fn what_we_honour_is_read_and_the_rest_is_named() {
 fn what_is_wrong_is_said() {
     let table = [
         ("kind: Pod", "it is a Pod, and a KubeletConfiguration is needed"),
+        (
+            "kind: KubeletConfiguration\nstaticPodURLHeader: {X-Token: [a]}",
+            "staticPodURLHeader: is for staticPodURL, and there is none",
+        ),
+        (
+            "kind: KubeletConfiguration\nstaticPodURL: http://x\nstaticPodURLHeader: {X-Token: secret}",
+            "staticPodURLHeader: must be a list of texts for each name",
+        ),
         ("kind: KubeletConfiguration\nmaxParallelImagePulls: many", "maxParallelImagePulls: "),
         ("kind: KubeletConfiguration\nclusterDNS: [here]", "clusterDNS: "),
         ("kind: KubeletConfiguration\nsyncFrequency: soon", "syncFrequency: "),
@@ -213,4 +241,16 @@ fn zero_is_what_is_usual_but_port_zero_is_off() {
     assert_eq!(everywhere.listen, Some("0.0.0.0:7".parse().unwrap()));
     assert_eq!(read("address: 0.0.0.0").ignored, ["address"]);
     assert_eq!(read("containerLogMaxSize: '-1'").upkeep.logs.max_size, u64::MAX, "never");
+}
+
+#[test]
+fn headers_are_for_one_url_and_are_not_shown() {
+    let text = "kind: KubeletConfiguration\nstaticPodURL: http://x\nstaticPodURLHeader: {X-Token: [secret, other], Y: [z]}";
+    let url = FileConfig::read(text).unwrap().static_pod_url.unwrap();
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(url.headers, [header("X-Token", "secret"), header("X-Token", "other"), header("Y", "z")]);
+    assert_eq!(
+        format!("{url:?}"),
+        r#"ConfiguredUrl { url: "http://x", headers: ["X-Token", "X-Token", "Y"] }"#
+    );
 }

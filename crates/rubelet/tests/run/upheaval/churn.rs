@@ -200,6 +200,19 @@ impl Churn {
         self.check();
     }
 
+    /// If they do not, the doctor says which calls hang.
+    fn wait_for_folders_to_go(&self) {
+        let entries = |name: &str| self.node.path(name).read_dir().into_iter().flatten().flatten();
+        let left = || -> Vec<PathBuf> {
+            entries("data/pods").chain(entries("logs")).map(|entry| entry.path()).collect()
+        };
+        if wait::until(crate::node::PATIENCE, || left().is_empty().then_some(())).is_none() {
+            let doctor = self.node.ask(&["doctor"]);
+            let (left, doctor) = (left(), String::from_utf8_lossy(&doctor.stdout));
+            panic!("seed {}: {left:#?} are left\n{doctor}\n{}", self.seed, self.node.said());
+        }
+    }
+
     /// Removes all pods, and looks for what they left: processes, folders, mounts, control groups, and what the runtime
     /// still knows.
     pub(super) fn leave_nothing(mut self) {
@@ -208,10 +221,14 @@ impl Churn {
         }
         let number = self.node.seconds(0);
         self.node.until("the end of all processes", || look(&number).is_empty());
-        let is_empty =
-            |name: &str| !self.node.path(name).read_dir().is_ok_and(|mut left| left.next().is_some());
-        self.node.until("the end of all folders", || is_empty("data/pods") && is_empty("logs"));
-        self.node.until("the end of all pods", || self.inspector.look().is_some_and(|left| left.is_empty()));
+        self.wait_for_folders_to_go();
+        let mut left = None;
+        wait::until(PATIENCE, || {
+            left = self.inspector.look();
+            left.as_ref().is_some_and(Vec::is_empty).then_some(())
+        });
+        let nothing = left.as_ref().is_some_and(Vec::is_empty);
+        assert!(nothing, "the runtime still knows {left:#?}, seed {}\n{}", self.seed, self.node.said());
         self.node.assert_clean();
         self.check();
         assert_eq!(mounts_below(&self.node.path("data/pods")), Vec::<String>::new());

@@ -36,6 +36,14 @@ struct Attachment {
     result: Option<Value>,
 }
 
+impl Attachment {
+    /// Writes it down, and gives it back.
+    async fn note(self, file: &Path) -> Result<Self> {
+        let file = file.to_owned();
+        blocking(move || store::write_json(&file, &self, Durability::Process).map(|()| self)).await
+    }
+}
+
 /// Whether CNI has something to undo for a sandbox.
 pub(crate) fn is_attached(folder: &Path) -> bool {
     folder.join(ATTACHMENT).exists()
@@ -60,7 +68,7 @@ impl Cni {
     ) -> Result<Vec<String>> {
         let conf_dir = self.conf_dir.clone();
         let network = blocking(move || config::load(&conf_dir)).await?;
-        let mut attachment =
+        let attachment =
             Attachment { args: args(id, pod), port_mappings: port_mappings(pod), network, result: None };
         if attachment.port_mappings.as_array().is_some_and(|list| !list.is_empty())
             && !attachment.network.plugins.iter().any(|plugin| config::has_capability(plugin, "portMappings"))
@@ -69,14 +77,14 @@ impl Cni {
             return Err(Error::unsupported("config.port_mappings", problem));
         }
         let file = folder.join(ATTACHMENT);
-        store::write_json(&file, &attachment, Durability::Process)?;
+        let mut attachment = attachment.note(&file).await?;
         for plugin in &attachment.network.plugins {
             let input =
                 attachment.network.input(plugin, attachment.result.as_ref(), &attachment.port_mappings);
             let output = self.run("ADD", &namespace(folder), id, &attachment.args, plugin, &input).await?;
             attachment.result = Some(output);
         }
-        store::write_json(&file, &attachment, Durability::Process)?;
+        let attachment = attachment.note(&file).await?;
         let result = attachment.result.unwrap_or_default();
         let ips = result::addresses(&result);
         if ips.is_empty() {
@@ -91,14 +99,22 @@ impl Cni {
     /// Undoes [`Cni::add`], as often as needed.
     pub(crate) async fn delete(&self, folder: &Path, id: &str) -> Result<()> {
         let file = folder.join(ATTACHMENT);
-        let Some(attachment) = store::read_json::<Attachment>(&file)? else { return Ok(()) };
-        let namespace = held_namespace(folder);
+        let (noted, sandbox) = (file.clone(), folder.to_owned());
+        let found = blocking(move || {
+            let attachment = store::read_json::<Attachment>(&noted)?;
+            Ok(attachment.map(|attachment| (attachment, held_namespace(&sandbox))))
+        });
+        let Some((attachment, namespace)) = found.await? else { return Ok(()) };
         for plugin in attachment.network.plugins.iter().rev() {
             let input =
                 attachment.network.input(plugin, attachment.result.as_ref(), &attachment.port_mappings);
             self.run("DEL", &namespace, id, &attachment.args, plugin, &input).await?;
         }
-        std::fs::remove_file(&file).map_err(|error| Error::io(format!("remove {}", file.display()), error))
+        blocking(move || {
+            std::fs::remove_file(&file)
+                .map_err(|error| Error::io(format!("remove {}", file.display()), error))
+        })
+        .await
     }
 
     async fn run(

@@ -12,6 +12,8 @@ use rubelet_cri::{Endpoint, Listener};
 use super::error::{Error, Result};
 use super::runtime::{Options, Runtime};
 
+/// What the embedded runtime calls itself.
+pub const NAME: &str = "rubelet";
 /// As large as the usual client takes.
 const MAX_MESSAGE: usize = 16 << 20;
 

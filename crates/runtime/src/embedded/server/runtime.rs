@@ -129,7 +129,7 @@ impl RuntimeService for Service {
     async fn version(&self, _: Request<v1::VersionRequest>) -> Answer<v1::VersionResponse> {
         Ok(Response::new(v1::VersionResponse {
             version: "0.1.0".to_owned(),
-            runtime_name: "rubelet".to_owned(),
+            runtime_name: super::NAME.to_owned(),
             runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
             runtime_api_version: "v1".to_owned(),
         }))

@@ -5,7 +5,7 @@ use std::path::Path;
 use rubelet_cri::v1;
 use serde_json::{Value, json};
 
-use super::{Input, Namespace};
+use super::{Input, Namespace, security};
 use crate::embedded::cgroup::Cgroups;
 use crate::embedded::error::{Error, Result};
 
@@ -139,7 +139,8 @@ fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> 
     if !wanted.uid_mappings.is_empty() || !wanted.gid_mappings.is_empty() {
         return Err(Error::unsupported(field("uidMappings"), "mounts with mapped ids are not supported"));
     }
-    if wanted.selinux_relabel && input.facts.selinux {
+    // Whoever may be relabelled is only to be if there is a label: kubelets allow it for all that they made themselves.
+    if wanted.selinux_relabel && security::asks_for_label(input) {
         return Err(Error::unsupported(field("selinux_relabel"), "SELinux labels are not supported"));
     }
     let propagation = match wanted.propagation() {

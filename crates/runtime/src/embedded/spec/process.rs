@@ -66,9 +66,8 @@ fn env(input: &Input<'_>) -> Result<Vec<String>> {
     if let Some((name, value)) = PATH.split_once('=') {
         set(name, value);
     }
-    if input.namespaces.uts != Namespace::Host && !input.sandbox.hostname.is_empty() {
-        set("HOSTNAME", &input.sandbox.hostname);
-    }
+    let is_named = input.namespaces.uts != Namespace::Host && !input.sandbox.hostname.is_empty();
+    set("HOSTNAME", if is_named { &input.sandbox.hostname } else { &input.facts.host_name });
     for entry in &input.image.env {
         let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
         set(name, value);

@@ -30,6 +30,14 @@ pub(super) fn check(input: &Input<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Whether a label is asked for, of the container or of its pod, where there are labels.
+pub(super) fn asks_for_label(input: &Input<'_>) -> bool {
+    let of_sandbox = input.sandbox.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
+    let of_sandbox = of_sandbox.and_then(|context| context.selinux_options.as_ref());
+    let own = input.security().and_then(|context| context.selinux_options.as_ref());
+    input.facts.selinux && own.or(of_sandbox).is_some()
+}
+
 fn sandbox_is_privileged(sandbox: &v1::PodSandboxConfig) -> bool {
     let context = sandbox.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
     context.is_some_and(|context| context.privileged)

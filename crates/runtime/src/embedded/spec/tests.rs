@@ -64,6 +64,14 @@ impl Case {
         self
     }
 
+    /// In a pod that asks for a label of `SELinux`.
+    fn labelled(mut self) -> Self {
+        let linux = self.sandbox.linux.get_or_insert_default();
+        let context = linux.security_context.get_or_insert_default();
+        context.selinux_options = Some(v1::SeLinuxOption::default());
+        self
+    }
+
     fn context(mut self, change: impl FnOnce(&mut v1::LinuxContainerSecurityContext)) -> Self {
         let linux = self.config.linux.get_or_insert_default();
         change(linux.security_context.get_or_insert_default());
@@ -170,7 +178,7 @@ fn host_namespaces_and_a_host_ipc() {
     assert_eq!(mount_at(&spec, "/dev/shm")["source"], "/dev/shm");
     assert_eq!(mount_at(&spec, "/dev/mqueue")["type"], "mqueue");
     let env = spec["process"]["env"].as_array().unwrap();
-    assert!(!env.iter().any(|entry| entry.as_str().unwrap().starts_with("HOSTNAME=")));
+    assert!(env.contains(&json!("HOSTNAME=machine")), "{env:?}");
 }
 
 #[test]
@@ -450,7 +458,7 @@ fn what_cannot_be_done_is_refused_by_name() {
             "linux.security_context.selinux_options: ",
         ),
         (
-            selinux(Case::new().mount(v1::Mount { selinux_relabel: true, ..bind("/x", "/y") })),
+            selinux(Case::new().labelled().mount(v1::Mount { selinux_relabel: true, ..bind("/x", "/y") })),
             "mounts[0].selinux_relabel: ",
         ),
         (
@@ -527,5 +535,23 @@ fn groups_of_many_hierarchies_are_mounted_one_by_one_in_a_joined_process_namespa
         let mount = mount_at(&spec, &format!("/sys/fs/cgroup/{name}"));
         assert_eq!(mount["source"], format!("/sys/fs/cgroup/{hierarchy}/pod/c"));
         assert!(mount["options"].as_array().unwrap().contains(&json!("ro")), "{mount}");
+    }
+}
+
+#[test]
+fn what_a_kubelet_allows_to_be_relabelled_is_left_as_it_is_where_nobody_asks_for_a_label() {
+    // As the agent has it made: its own files and volumes may be relabelled, those of the host may not.
+    let ours = |from: &str, to: &str| v1::Mount { selinux_relabel: true, ..bind(from, to) };
+    let files = [("/pods/uid/etc-hosts", "/etc/hosts"), ("/pods/uid/containers/c/1", "/dev/termination-log")];
+    for selinux in [false, true] {
+        let mut case = Case::new().mount(ours("/pods/uid/volumes/v", "/data")).mount(bind("/srv", "/srv"));
+        for (from, to) in files {
+            case = case.mount(ours(from, to));
+        }
+        case = case.context(|context| context.readonly_rootfs = true);
+        case.facts.selinux = selinux;
+        let spec = case.spec();
+        assert_eq!(mount_at(&spec, "/data")["source"], "/pods/uid/volumes/v", "{selinux}");
+        assert_eq!(spec["linux"]["mountLabel"], Value::Null);
     }
 }

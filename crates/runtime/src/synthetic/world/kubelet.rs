@@ -149,6 +149,7 @@ pub struct ContainerSpec {
     pub(super) annotations: HashMap<String, String>,
     pub(super) state: ContainerState,
     pub(super) exit_code: i32,
+    pub(super) by_hand: bool,
 }
 
 impl ContainerSpec {
@@ -161,7 +162,13 @@ impl ContainerSpec {
             annotations: HashMap::new(),
             state: ContainerState::Running,
             exit_code: 0,
+            by_hand: false,
         }
+    }
+
+    /// A container made by hand, as with `crictl create`: without labels, whatever its pod has.
+    pub fn by_hand(name: impl Into<String>) -> Self {
+        Self { by_hand: true, ..Self::new(name) }
     }
 
     /// With this image.
@@ -213,7 +220,7 @@ impl ContainerSpec {
             log_path: format!("{}/{attempt}.log", self.name),
             ..Default::default()
         };
-        let Some(uid) = pod.labels.get(POD_UID_LABEL) else {
+        let Some(uid) = pod.labels.get(POD_UID_LABEL).filter(|_| !self.by_hand) else {
             return config;
         };
         let label = |key: &str| pod.labels.get(key).map_or("", String::as_str);

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 
 use rubelet_cri::v1;
-use rubelet_model::{ContainerState, PodUid, SandboxId, SandboxState};
+use rubelet_model::{ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
 
 use super::super::profile::SandboxDeleted;
 use super::change::What;
@@ -108,7 +108,7 @@ impl World {
     /// If there is no such sandbox.
     #[track_caller]
     pub fn stop_sandbox(&mut self, id: &SandboxId) {
-        for container in self.expect_sandbox(id).containers.clone() {
+        for container in self.loaded_containers(id) {
             let state = self.containers[&container].state;
             if matches!(state, ContainerState::Running | ContainerState::Unknown) {
                 self.exit(&container, 137);
@@ -135,7 +135,7 @@ impl World {
     #[track_caller]
     pub fn begin_sandbox_removal(&mut self, id: &SandboxId) {
         self.stop_sandbox(id);
-        for container in self.sandboxes[id].containers.clone() {
+        for container in self.loaded_containers(id) {
             if self.quirks.deleted_with_sandbox_events {
                 self.remove(&container);
             } else {
@@ -171,20 +171,6 @@ impl World {
             SandboxDeleted::Never => announced.clear(),
         }
         self.note_sandbox(id, What::Removed, announced);
-        self.drop_sandbox(id);
-    }
-
-    /// The sandbox is gone, with its containers, and no event tells: a record that the runtime lost.
-    ///
-    /// # Panics
-    /// If there is no such sandbox.
-    #[track_caller]
-    pub fn vanish_sandbox(&mut self, id: &SandboxId) {
-        for container in self.expect_sandbox(id).containers.clone() {
-            self.vanish(&container);
-        }
-        self.tick();
-        self.note_sandbox(id, What::Removed, Vec::new());
         self.drop_sandbox(id);
     }
 
@@ -244,6 +230,13 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The containers of a sandbox, but for those that could not be loaded when the runtime started.
+    #[track_caller]
+    fn loaded_containers(&self, id: &SandboxId) -> Vec<ContainerId> {
+        self.expect_sandbox(id);
+        self.containers_of(id).map(|container| container.id().clone()).collect()
     }
 
     #[track_caller]

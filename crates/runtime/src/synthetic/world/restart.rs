@@ -88,7 +88,9 @@ impl World {
     /// Does to the world what this kind of restart does.
     pub(crate) fn restart(&mut self, how: &Restart) {
         let nth = self.hidden.restarts + 1;
-        for container in std::mem::take(&mut self.hidden.unloaded) {
+        let unloaded = std::mem::take(&mut self.hidden.unloaded);
+        // Those of a sandbox that was removed meanwhile went with it.
+        for container in unloaded.into_iter().filter(|lost| self.sandboxes.contains_key(&lost.sandbox)) {
             self.container_labels.insert(&container.config.labels, container.id.clone());
             self.containers.insert(container.id.clone(), container);
         }

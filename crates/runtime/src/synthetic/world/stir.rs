@@ -4,7 +4,7 @@ use rubelet_model::{ContainerId, ContainerState, SandboxId, SandboxState};
 
 use super::World;
 use super::change::Exit;
-use super::kubelet::PodSpec;
+use super::kubelet::{ContainerSpec, PodSpec};
 
 /// What random steps may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,13 @@ pub struct Stir {
     /// Whether also to do what no runtime announces: failed starts, lost records, unknown states, second thoughts
     /// about exits.
     pub unannounced: bool,
+    /// Whether some containers are made by hand, without the labels of their pod.
+    pub by_hand: bool,
 }
 
 impl Default for Stir {
     fn default() -> Self {
-        Self { pods: 10, containers: 4, unannounced: true }
+        Self { pods: 10, containers: 4, unannounced: true, by_hand: false }
     }
 }
 
@@ -62,7 +64,11 @@ impl World {
         match rng.u8(..20) {
             0..14 if ready && containers < how.containers => {
                 let name = format!("c{}", rng.u8(..3));
-                self.create(id, name);
+                let by_hand = how.by_hand && rng.u8(..8) == 0;
+                self.create(
+                    id,
+                    if by_hand { ContainerSpec::by_hand(name) } else { ContainerSpec::new(name) },
+                );
             }
             14 if ready => self.stop_sandbox(id),
             15 if ready => self.sandbox_dies(id),

@@ -149,6 +149,13 @@ fn a_sidecar_outlives_those_that_it_serves_and_what_a_pod_has_left_is_shared() {
     pod.spec.as_mut().unwrap().resources = Some(resources(&[("memory", "12G")], &[]));
     assert_eq!(score(&pod, &spec::containers(&pod)[1]), 700, "a third of 3G more");
     assert_eq!(of_sidecar(&pod), 600);
+    // One that ends has its share, too; what it asks for counts where that is more than the others do together.
+    let ending = |memory: &str| Container { restart_policy: None, name: "i".to_owned(), ..sidecar(memory) };
+    for (memory, wanted) in [("1G", 725), ("10G", 750), ("12G", 800)] {
+        pod.spec.as_mut().unwrap().init_containers = Some(vec![ending(memory), sidecar("3G")]);
+        assert_eq!(score(&pod, &spec::containers(&pod)[1]), wanted, "beside {memory}");
+    }
+    pod.spec.as_mut().unwrap().init_containers = Some(vec![sidecar("3G")]);
     pod.spec.as_mut().unwrap().priority_class_name = Some("system-node-critical".to_owned());
     assert_eq!(of_sidecar(&pod), -997);
 }

@@ -161,6 +161,28 @@ fn app_armor_is_told_in_both_ways() {
 }
 
 #[test]
+fn an_annotation_has_app_armor_of_its_container() {
+    let armor = |kind: &str| Some(AppArmorProfile { type_: kind.to_owned(), ..AppArmorProfile::default() });
+    // of the pod, annotated, the container's own
+    let table = [
+        (None, "c", "localhost/web", None, "localhost/web"),
+        (armor("Unconfined"), "c", "runtime/default", None, "runtime/default"),
+        (None, "c", "runtime/default", armor("Unconfined"), "unconfined"),
+        (armor("Unconfined"), "other", "runtime/default", None, "unconfined"),
+        (None, "c", "", None, ""),
+    ];
+    for (of_pod, name, value, own, wanted) in table {
+        let mut pod = pod(
+            PodSecurityContext { app_armor_profile: of_pod, ..PodSecurityContext::default() },
+            SecurityContext { app_armor_profile: own, ..SecurityContext::default() },
+        );
+        let key = format!("{}{name}", crate::pod::app_armor::ANNOTATION);
+        pod.metadata.annotations = Some([(key, value.to_owned())].into());
+        assert_eq!(of(&pod, &image(None, "")).unwrap().apparmor_profile, wanted, "{name}: {value}");
+    }
+}
+
+#[test]
 fn groups_privileges_and_labels_are_passed_on() {
     let context = PodSecurityContext {
         fs_group: Some(7),

@@ -1,0 +1,170 @@
+//! How a pod ends: what runs is ended, what it used is given back, and in the end nothing is left of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use pleg::Stamp;
+use rubelet_model::{PodStatus, SandboxState};
+use tokio::sync::mpsc;
+
+use super::{Actor, Next, sleep_until};
+use crate::pod::act::{CleanupError, Killer, Work, may_run, release};
+use crate::pod::backoff::{Backoffs, Growth};
+use crate::pod::lifecycle::{Ending, Lifecycle};
+use crate::pod::spec;
+use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
+
+/// How long to wait before a pod that would not end is ended again.
+const KILL_RETRY: Duration = Duration::from_secs(2);
+
+/// How long to wait before what is left of a pod is removed again.
+const CLEARING: Growth = Growth { initial: KILL_RETRY, max: Duration::from_secs(60) };
+
+/// How long after it was asked for without an answer something may appear.
+const LATE_COMERS: Duration = Duration::from_secs(5);
+
+/// What came of trying to end a pod.
+pub(super) struct Farewell {
+    /// Until when a pod that would not end is not ended again.
+    kill_held_until: Option<Stamp>,
+    /// Whether the volumes and the control group of a pod that has ended were given back.
+    is_released: bool,
+    /// Why what is left of the pod could not be removed, the last time.
+    not_cleared_for: Option<String>,
+    clearings: Backoffs,
+}
+
+impl Default for Farewell {
+    fn default() -> Self {
+        Self {
+            kill_held_until: None,
+            is_released: false,
+            not_cleared_for: None,
+            clearings: Backoffs::new(CLEARING),
+        }
+    }
+}
+
+impl<R: Runtime + ImageStore> Actor<R> {
+    pub(super) async fn terminate(&mut self, pod: &Arc<Pod>, ending: Ending) -> Next {
+        let status = match self.fresh_status().await {
+            Ok(status) => status,
+            Err(next) => return next,
+        };
+        self.lacks_sandbox = !is_up(&status);
+        if self.lacks_sandbox {
+            self.publish_last(&status);
+            self.transition(Lifecycle::stopped);
+            self.probes.end();
+            return Next::Again;
+        }
+        self.publish(&status);
+        let now = self.tools.clock.stamp();
+        if let Some(until) = self.farewell.kill_held_until.filter(|until| now < *until) {
+            return Next::Idle(Some(until));
+        }
+        let (mailbox, tools, journal) = (self.mailbox.clone(), self.tools.clone(), self.journal.clone());
+        let killer = Killer { tools: &tools, pod, journal: &journal, ips: &status.ips };
+        let mut killing = std::pin::pin!(killer.pod(&status, Some(ending.left(now))));
+        let killed = loop {
+            tokio::select! {
+                biased;
+                () = mailbox.interrupted(Some(ending.grace)) => break None,
+                killed = &mut killing => break Some(killed),
+                () = self.probes.changed() => self.publish_verdicts().await,
+                () = journal.changed() => self.publish_again(),
+            }
+        };
+        self.has_acted();
+        let is_away = |error: &CallError| error.failure == CallFailure::Unavailable;
+        if !matches!(&killed, Some(Err(error)) if is_away(error)) {
+            self.transition(|lifecycle| lifecycle.told_to_end(now));
+        }
+        if let Some(Err(error)) = &killed {
+            self.journal.warning(None, "FailedKillPod", format!("error killing pod: {error}"));
+            tracing::warn!(pod = %spec::pod_ref(pod), %error, "a pod could not be ended, trying again");
+        }
+        // Whether it worked shows in the next status. If it did not, there is no hurry to do the same again.
+        self.farewell.kill_held_until = killed.map(|_| self.acted.plus(KILL_RETRY));
+        Next::Again
+    }
+
+    /// The pod stays to be looked at, but what it used is given back.
+    pub(super) async fn release(&mut self) -> Next {
+        if self.farewell.is_released {
+            return Next::Idle(None);
+        }
+        self.memory.lost_volumes();
+        match release(&self.tools, &self.unbroken, &self.uid).await {
+            Ok(()) => {
+                self.farewell.is_released = true;
+                Next::Idle(None)
+            }
+            Err(error) => self.not_cleared(&error),
+        }
+    }
+
+    pub(super) async fn forget(&mut self, pod: &Arc<Pod>) -> Next {
+        let status = match self.fresh_status().await {
+            Ok(status) => status,
+            Err(next) => return next,
+        };
+        if let Some(until) = self.may_come_yet(&status).await {
+            sleep_until(&self.tools.clock, Some(until)).await;
+            self.has_acted();
+            return Next::Again;
+        }
+        let work = Work {
+            tools: &self.tools,
+            pod,
+            objects: &self.objects,
+            status: &status,
+            memory: &mut self.memory,
+            journal: &self.journal,
+            unbroken: &self.unbroken,
+            milestones: &mpsc::channel(1).0,
+        };
+        let forgotten = work.forget().await;
+        self.has_acted();
+        match forgotten {
+            Ok(()) => {
+                // Whoever runs under this UID next must not find what is no more. An error is as good: it is no status.
+                let _ = self.cache.newer_than(&self.uid, self.acted).await;
+                Next::Gone
+            }
+            Err(error) => self.not_cleared(&error),
+        }
+    }
+
+    /// What is left of the pod cannot be removed: people are told, and it is tried again, later and later.
+    fn not_cleared(&mut self, error: &CleanupError) -> Next {
+        let why = error.to_string();
+        if self.farewell.not_cleared_for.as_ref() != Some(&why) {
+            tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %error, "what is left of a pod could not be removed, trying again");
+        }
+        let message = format!("error removing what is left of the pod: {why}");
+        self.journal.warning(None, "FailedKillPod", message);
+        self.farewell.not_cleared_for = Some(why);
+        let now = self.tools.clock.stamp();
+        self.farewell.clearings.failed(self.uid.as_str(), now);
+        let wait = self.farewell.clearings.wait_since_failure(self.uid.as_str(), now);
+        Next::Idle(Some(wait.map_or(now, |wait| wait.until)))
+    }
+
+    /// Nothing is there of the pod. But what an earlier agent asked for just before it was killed, or what we asked for and
+    /// got no answer to, may come yet, and once the pod is forgotten nobody would know whose it is.
+    async fn may_come_yet(&self, status: &PodStatus) -> Option<Stamp> {
+        let is_there = !status.sandboxes.is_empty() || !status.containers.is_empty();
+        let was_anothers = self.had_folder && !self.tenure.has_begun();
+        let asked = was_anothers.then_some(Stamp::ZERO).max(self.unbroken.settled().await);
+        let until = asked?.plus(LATE_COMERS);
+        (!is_there && self.tools.clock.stamp() < until).then_some(until)
+    }
+}
+
+/// Whether anything of a pod might still run.
+fn is_up(status: &PodStatus) -> bool {
+    status.containers.iter().any(may_run)
+        || status.sandboxes.iter().any(|sandbox| sandbox.state != SandboxState::NotReady)
+}

@@ -1,0 +1,53 @@
+//! A pod that may not begin before another of its name is gone says so, if that takes long, and what that one waits for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::{Actor, Next};
+use crate::board::{PodView, Stage};
+use crate::runtime::{ImageStore, Runtime};
+
+/// Most pods are gone sooner.
+const FIRST: Duration = Duration::from_secs(10);
+
+/// Then it is told so often, in case that something else keeps it.
+const AGAIN: Duration = Duration::from_secs(60);
+
+impl<R: Runtime + ImageStore> Actor<R> {
+    pub(super) fn wait_for_predecessor(&mut self, pod: &Arc<Pod>) -> Next {
+        let now = self.tools.clock.stamp();
+        let Some(before) = self.board.find(|view| is_before(pod, view)) else {
+            self.publish_again();
+            // Whoever is in the way may not have begun to end yet.
+            return Next::Idle(Some(now.plus(FIRST)));
+        };
+        let due = *self.tell_of_wait.get_or_insert_with(|| now.plus(FIRST));
+        if due <= now {
+            self.tell_of_wait = Some(now.plus(AGAIN));
+            self.journal.warning(None, "NameTaken", waits_for(&before));
+        }
+        self.publish_again();
+        Next::Idle(self.tell_of_wait)
+    }
+}
+
+/// Whether that is a pod of the same name, on its way out.
+fn is_before(pod: &Pod, view: &PodView) -> bool {
+    let (one, other) = (&view.pod.metadata, &pod.metadata);
+    matches!(view.stage, Stage::Terminating | Stage::Terminated)
+        && one.uid != other.uid
+        && (&one.namespace, &one.name) == (&other.namespace, &other.name)
+}
+
+fn waits_for(before: &PodView) -> String {
+    let trouble = before.events.iter().rev().find(|event| event.reason == "FailedKillPod");
+    let why = match (trouble, before.stage) {
+        (Some(trouble), _) => trouble.message.as_str(),
+        (None, Stage::Terminated) => "what is left of it is being removed",
+        (None, _) => "its containers are being ended",
+    };
+    let uid = before.pod.metadata.uid.as_deref().unwrap_or_default();
+    format!("this pod starts when the one of its name before it, {uid}, is gone: {why}")
+}

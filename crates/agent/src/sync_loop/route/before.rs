@@ -1,0 +1,67 @@
+//! Pods that are here since before this agent. Until the source of one was heard it may still want it: so long the pod keeps
+//! its name, its UID and its room.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use rubelet_model::{PodRef, PodUid};
+
+use super::Routes;
+use crate::board::Footprint;
+use crate::pod::{full_name, orphan};
+use crate::source::SourceId;
+
+impl Routes {
+    /// What an agent before this one noted of its pods.
+    pub(in crate::sync_loop) fn left_footprints(&mut self, before: BTreeMap<PodUid, Footprint>) {
+        self.before = before;
+    }
+
+    /// These are the pods of which nothing runs.
+    pub(in crate::sync_loop) fn are_at_rest(&mut self, at_rest: BTreeSet<PodUid>) {
+        self.at_rest = at_rest;
+    }
+
+    /// Whose a pod was that is here since before this agent, if that was noted.
+    pub(super) fn source_before(&self, uid: &PodUid) -> Option<&SourceId> {
+        self.before.get(uid)?.source.as_ref()
+    }
+
+    /// How many seconds such a pod may take to end, if that was noted.
+    pub(super) fn grace_before(&self, uid: &PodUid) -> Option<i64> {
+        self.before.get(uid)?.pod.spec.as_ref()?.termination_grace_period_seconds
+    }
+
+    /// Whether nobody has spoken for a pod that is here since before this agent, but somebody may.
+    pub(super) fn may_be_claimed(&self, uid: &PodUid) -> bool {
+        let may_speak = match self.source_before(uid) {
+            Some(source) => self.sources.waits_for(source),
+            None => !self.sources.all(),
+        };
+        may_speak && self.surveyed.contains_key(uid) && !self.records.contains_key(uid)
+    }
+
+    /// Whether a pod must not come yet: it would take from one that is here since before this agent, and may be wanted, its
+    /// UID, its name, or what of the node nobody knows.
+    pub(super) fn must_wait(&self, newcomer: &PodRef) -> bool {
+        if self.sources.all() {
+            return false;
+        }
+        let is_anothers = self.source_before(&newcomer.uid).is_some() && self.may_be_claimed(&newcomer.uid);
+        let is_rivalled = || self.namesakes_before(newcomer).any(|found| self.may_be_claimed(&found.uid));
+        let is_new = !self.surveyed.contains_key(&newcomer.uid);
+        let of_unknown_size = |uid: &PodUid| !self.before.contains_key(uid) && self.may_be_claimed(uid);
+        is_anothers || is_rivalled() || is_new && self.surveyed.keys().any(of_unknown_size)
+    }
+
+    /// Those that nobody has spoken for yet and that take room, by name. Who does not run takes none.
+    pub(super) fn unclaimed(&self) -> impl Iterator<Item = (Arc<str>, &Pod)> {
+        // Nearly always nobody is waited for: that costs no search.
+        let noted =
+            (!self.sources.all()).then_some(&self.before).into_iter().flatten().filter(|(uid, noted)| {
+                !noted.is_finished && !self.at_rest.contains(*uid) && self.may_be_claimed(uid)
+            });
+        noted.filter_map(|(uid, noted)| Some((full_name(&orphan(self.surveyed.get(uid)?)), &noted.pod)))
+    }
+}

@@ -1,0 +1,58 @@
+//! Pods that are not let in yet: something runs since before this agent that may be wanted by a source which was not heard
+//! yet. Who ran goes on running, whichever source speaks first.
+
+use std::collections::BTreeMap;
+
+use rubelet_model::PodUid;
+
+use super::{Command, Routes};
+use crate::pod::pod_ref;
+
+/// How many surveys to wait for a source, two seconds apart. A URL is asked for ten seconds before it counts as silent.
+const PATIENCE: u64 = 8;
+
+/// Who is held, and until which survey.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    until: BTreeMap<PodUid, u64>,
+    surveys: u64,
+}
+
+impl Held {
+    pub(super) fn hold(&mut self, uid: PodUid) {
+        self.until.insert(uid, self.surveys + PATIENCE);
+    }
+
+    pub(super) fn forget(&mut self, uid: &PodUid) {
+        self.until.remove(uid);
+    }
+
+    pub(super) fn survey(&mut self) {
+        self.surveys += 1;
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.until.len()
+    }
+
+    /// Whether a pod was held for as long as anybody is.
+    fn is_over(&self, uid: &PodUid) -> bool {
+        self.until.get(uid).is_some_and(|until| *until <= self.surveys)
+    }
+}
+
+impl Routes {
+    /// Lets those in that have nobody left to wait for, or have waited for long enough.
+    pub(in crate::sync_loop) fn let_in(&mut self) -> Vec<Command> {
+        let mut commands = Vec::new();
+        let held: Vec<PodUid> = self.held.until.keys().cloned().collect();
+        for uid in held {
+            let waits = self.wants.of(&uid).is_some_and(|want| self.must_wait(&pod_ref(&want.pod)));
+            if !waits || self.held.is_over(&uid) {
+                self.held.forget(&uid);
+                self.take_in(&uid, &mut commands);
+            }
+        }
+        commands
+    }
+}

@@ -1,0 +1,174 @@
+//! Who fits, who waits for room, and who gets more of it.
+
+use super::*;
+
+#[test]
+fn who_does_not_fit_is_refused_and_asked_again_when_there_is_room_first_come_first_served() {
+    let mut routes = two_cores();
+    let (one, two, three) = (asking("1", "a", "2"), asking("2", "b", "1"), asking("3", "c", "1500m"));
+    let huge = asking("4", "d", "3");
+    let add = delta(file(), Operation::Add, &[one.clone(), two, three, huge]);
+    assert_eq!(
+        told(&routes.source(add)),
+        [
+            "spawn 1",
+            "start 1",
+            "refuse 2 OutOfcpu",
+            "start 2",
+            "refuse 3 OutOfcpu",
+            "start 3",
+            "refuse 4 OutOfcpu",
+            "start 4"
+        ]
+    );
+    assert_eq!(routes.outlook(), Outlook { wanted: 4, waiting_for_room: 2, beginning_anew: 0 });
+    assert!(routes.reconsider().is_empty(), "nothing has changed");
+    routes.source(delta(file(), Operation::Remove, &[one]));
+    assert_eq!(told(&routes.ended(&"1".into())), ["end 2"], "the third no longer fits beside it");
+    assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 2, beginning_anew: 1 });
+    assert_eq!(told(&routes.ended(&"2".into())), ["spawn 2", "start 2"]);
+    assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 1, beginning_anew: 0 });
+    routes.are_over([PodUid::from("2")].into());
+    assert_eq!(told(&routes.reconsider()), ["end 3"], "a pod that has ended takes no room");
+}
+
+#[test]
+fn who_was_here_before_keeps_its_room_and_a_new_version_takes_that_of_the_old() {
+    let mut routes = two_cores();
+    routes.survey(vec![PodRef::new("2", "default", "b")]);
+    let (one, two) = (asking("1", "a", "2"), asking("2", "b", "2"));
+    let commands = routes.source(delta(file(), Operation::Add, &[one, two]));
+    assert_eq!(told(&commands), ["spawn 2", "start 2", "refuse 1 OutOfcpu", "start 1"]);
+    let commands = routes.source(delta(file(), Operation::Add, &[asking("3", "b", "2")]));
+    assert_eq!(told(&commands), ["spawn 3"], "it waits for the old one, not for room");
+}
+
+#[test]
+fn who_was_here_before_keeps_its_room_whichever_source_speaks_first() {
+    let (old, new) = (asking("1", "old", "1500m"), asking("2", "new", "1"));
+    let add = |source, pod: &Arc<Pod>| delta(source, Operation::Add, std::slice::from_ref(pod));
+    let mut routes = with_two_cores_and_one_from_before(&url(), &old);
+    assert_eq!(told(&routes.source(add(file(), &new))), ["refuse 2 OutOfcpu", "start 2"]);
+    assert!(routes.reconsider().is_empty(), "it still runs");
+    assert_eq!(told(&routes.source(add(url(), &old))), ["spawn 1", "start 1"]);
+
+    // Its source does not want it any more: it goes, and the other one comes.
+    let mut routes = with_two_cores_and_one_from_before(&url(), &old);
+    routes.source(add(file(), &new));
+    routes.source(delta(url(), Operation::Add, &[]));
+    assert_eq!(told(&routes.survey(vec![pod_ref(&old)])), ["spawn 1", "start 1", "end 1"]);
+    assert_eq!(told(&routes.ended(&"1".into())), ["end 2"]);
+    assert_eq!(told(&routes.ended(&"2".into())), ["spawn 2", "start 2"]);
+
+    // Its source was heard, or it has finished: nothing is kept for it.
+    let mut routes = with_two_cores_and_one_from_before(&file(), &old);
+    assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"]);
+    let mut routes = with_two_cores_and_one_from_before(&url(), &old);
+    let finished = Footprint { is_finished: true, ..footprint(&url(), &old) };
+    routes.left_footprints([("1".into(), finished)].into());
+    assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"]);
+    let mut routes = with_two_cores_and_one_from_before(&url(), &old);
+    routes.are_at_rest(["1".into()].into());
+    assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"], "nor if nothing of it runs");
+}
+
+#[test]
+fn where_nobody_knows_how_much_room_is_taken_newcomers_wait() {
+    let old = asking("1", "old", "1500m");
+    let mut routes = with_two_cores_and_one_from_before(&url(), &old);
+    routes.left_footprints(BTreeMap::new());
+    let new = [asking("2", "new", "1")];
+    assert!(routes.source(delta(file(), Operation::Add, &new)).is_empty());
+    assert_eq!(routes.outlook().wanted, 1);
+    assert_eq!(
+        told(&routes.source(delta(url(), Operation::Add, &[old]))),
+        ["spawn 1", "start 1", "refuse 2 OutOfcpu", "start 2"]
+    );
+}
+
+#[test]
+fn a_refused_pod_whose_manifest_changes_is_asked_again() {
+    let mut routes = two_cores();
+    let commands = routes.source(delta(file(), Operation::Add, &[asking("1", "a", "3")]));
+    assert_eq!(told(&commands), ["refuse 1 OutOfcpu", "start 1"]);
+    let smaller = asking("1", "a", "1");
+    assert_eq!(told(&routes.source(delta(file(), Operation::Update, &[smaller]))), ["end 1"]);
+    assert_eq!(told(&routes.ended(&"1".into())), ["spawn 1", "start 1"]);
+}
+
+fn pending(routes: &Routes, uid: &str) -> Option<&'static str> {
+    routes.records[&PodUid::from(uid)].growth.as_ref().map(|growth| growth.pending.reason())
+}
+
+fn cores(routes: &Routes, uid: &str) -> i64 {
+    crate::pod::requests(&routes.records[&PodUid::from(uid)].pod)["cpu"].millis()
+}
+
+#[test]
+fn a_pod_that_wants_more_gets_it_when_there_is_room_and_keeps_what_it_has_until_then() {
+    let mut routes = two_cores();
+    let (one, two) = (asking("1", "a", "1"), asking("2", "b", "500m"));
+    routes.source(delta(file(), Operation::Add, &[one, two.clone()]));
+    let update = |routes: &mut Routes, cores: &str| {
+        let changed = delta(file(), Operation::Update, &[asking("1", "a", cores)]);
+        assert_eq!(told(&routes.source(changed)), ["wish 1"], "{cores}");
+    };
+    update(&mut routes, "1500m");
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (None, 1500));
+    update(&mut routes, "1800m");
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Deferred"), 1500));
+    update(&mut routes, "3");
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Infeasible"), 1500));
+    // Less always fits.
+    update(&mut routes, "1");
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (None, 1000));
+    update(&mut routes, "2");
+    assert_eq!(pending(&routes, "1"), Some("Deferred"));
+    assert!(routes.reconsider().is_empty(), "nothing has changed");
+    // What waits takes no room from others.
+    let third = routes.source(delta(file(), Operation::Add, &[asking("3", "c", "250m")]));
+    assert_eq!(told(&third), ["spawn 3", "start 3"]);
+    routes.source(delta(file(), Operation::Remove, &[two]));
+    assert_eq!(told(&routes.ended(&"2".into())), ["wish 1"], "it says what is still in the way");
+    assert_eq!(pending(&routes, "1"), Some("Deferred"));
+    routes.are_over([PodUid::from("3")].into());
+    assert_eq!(told(&routes.reconsider()), ["wish 1"]);
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (None, 2000));
+}
+
+#[test]
+fn a_pod_that_wants_too_much_since_before_this_agent_goes_on_with_what_it_has() {
+    let mut routes = two_cores();
+    let given = asking("1", "a", "1").spec.clone().unwrap().containers[0].resources.clone().unwrap();
+    let given = Sizes { containers: [(String::new(), given)].into(), pod: None };
+    routes.were_given([("1".into(), given)].into());
+    let commands = routes.source(delta(file(), Operation::Add, &[asking("1", "a", "3")]));
+    assert_eq!(told(&commands), ["spawn 1", "wish 1", "start 1"]);
+    assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Infeasible"), 1000));
+    let commands = routes.source(delta(file(), Operation::Add, &[asking("2", "b", "3")]));
+    assert_eq!(told(&commands), ["refuse 2 OutOfcpu", "start 2"], "of this one nothing was here");
+    routes.source(delta(file(), Operation::Remove, &[asking("1", "a", "3")]));
+    routes.ended(&"1".into());
+    let commands = routes.source(delta(file(), Operation::Add, &[asking("1", "a", "3")]));
+    assert_eq!(told(&commands), ["refuse 1 OutOfcpu", "start 1"], "nothing of it is left");
+}
+
+#[test]
+fn a_pod_that_wants_too_much_as_a_whole_goes_on_with_what_it_had_as_a_whole() {
+    let as_a_whole = |cpu: &str| {
+        let mut pod = (*asking("1", "a", "100m")).clone();
+        let spec = pod.spec.as_mut().unwrap();
+        spec.resources = asking("1", "a", cpu).spec.clone().unwrap().containers[0].resources.clone();
+        Arc::new(pod)
+    };
+    let mut routes = two_cores();
+    let given = as_a_whole("1").spec.clone().unwrap();
+    let given = Sizes {
+        containers: [(String::new(), given.containers[0].resources.clone().unwrap())].into(),
+        pod: given.resources,
+    };
+    routes.were_given([("1".into(), given)].into());
+    routes.source(delta(file(), Operation::Add, &[as_a_whole("3")]));
+    assert_eq!(pending(&routes, "1"), Some("Infeasible"));
+    assert_eq!(cores(&routes, "1"), 1000);
+}

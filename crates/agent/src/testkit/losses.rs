@@ -1,0 +1,36 @@
+//! What a runtime in memory can lose.
+
+use rubelet_model::{ContainerState, SandboxState};
+
+use super::FakeRuntime;
+
+impl FakeRuntime {
+    /// Every sandbox breaks.
+    pub(crate) fn break_sandboxes(&self) {
+        let mut world = self.0.lock();
+        for sandbox in world.sandboxes.values_mut() {
+            sandbox.status.state = SandboxState::NotReady;
+        }
+    }
+
+    /// The machine starts anew: nothing is left of any pod.
+    pub(crate) fn forget_everything(&self) {
+        let mut world = self.0.lock();
+        world.sandboxes.clear();
+        world.containers.clear();
+    }
+
+    /// Of every container that runs it is not known whether it does.
+    pub(crate) fn lose_sight(&self) {
+        let mut world = self.0.lock();
+        let statuses = world.containers.values_mut().map(|(_, status)| status);
+        statuses
+            .filter(|status| status.state == ContainerState::Running)
+            .for_each(|status| status.state = ContainerState::Unknown);
+    }
+
+    /// Every container that runs is gone, and with it every trace of it. Those that have ended are still known.
+    pub(crate) fn forget_running(&self) {
+        self.0.lock().containers.retain(|_, (_, status)| status.state != ContainerState::Running);
+    }
+}

@@ -1,0 +1,204 @@
+//! What a watch under way waits for, and what it says of it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::{CallReport, Handle, PeriodReason, PodEvent, Reach, StuckPod, Subscription};
+use rubelet_model::{PodStatus, PodUid};
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use super::screen::Screen;
+use super::{Item, Note};
+use crate::printer::{self, Printer, Room, Stopped};
+
+/// A list that has not answered for so long is worth a remark.
+const LIST_HANGS_AFTER: Duration = Duration::from_secs(3);
+
+/// The state of a watch under way.
+pub(super) struct Following<'a> {
+    handle: &'a Handle,
+    events: Subscription,
+    reach: Receiver<Reach>,
+    relists: Receiver<Option<pleg::Stamp>>,
+    periods: Receiver<Option<(Duration, PeriodReason)>>,
+    /// For how long the process stood still last, if it ever did.
+    stood_still: Receiver<Option<Duration>>,
+    epoch: Option<u64>,
+    lost_since: Option<Instant>,
+    stuck: BTreeMap<PodUid, StuckPod>,
+    /// The call that a hung list waits for, once that has been said.
+    hung_list: Option<CallReport>,
+    /// Pods that were there at the start, and have not been shown yet.
+    there: VecDeque<Arc<PodStatus>>,
+}
+
+impl<'a> Following<'a> {
+    pub(super) fn new(
+        handle: &'a Handle,
+        events: Subscription,
+        stood_still: Receiver<Option<Duration>>,
+    ) -> Self {
+        Self {
+            handle,
+            events,
+            reach: handle.reach(),
+            relists: handle.relists(),
+            periods: handle.periods(),
+            stood_still,
+            epoch: None,
+            lost_since: None,
+            stuck: BTreeMap::new(),
+            hung_list: None,
+            there: VecDeque::new(),
+        }
+    }
+
+    /// Never ends by itself.
+    pub(super) async fn run(mut self, screen: &Screen) -> Result<std::convert::Infallible, Stopped> {
+        self.wait_for_what_is_there(screen).await?;
+        let mut looks = looks();
+        loop {
+            tokio::select! {
+                biased;
+                room = screen.printer.room(), if !self.there.is_empty() => {
+                    let room = room?;
+                    if let Some(status) = self.there.pop_front() {
+                        screen.show_in(room, &Item::Pod(&status));
+                    }
+                }
+                // Rare things first: events may come without end. And first of all what explains the others.
+                Ok(()) = self.stood_still.changed() => self.note_standstill(screen).await?,
+                Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
+                Ok(()) = self.relists.changed() => self.note_calls(screen).await?,
+                Ok(()) = self.periods.changed() => self.note_period(screen).await?,
+                _ = looks.tick() => self.look_around(screen).await?,
+                next = next_event(&mut self.events, &screen.printer), if self.there.is_empty() => {
+                    let (room, event) = next?;
+                    screen.show_in(room, &Item::Event(&event));
+                }
+            }
+        }
+    }
+
+    /// Waits for the first good relist and takes the pods that it found, in place of the events that led there.
+    async fn wait_for_what_is_there(&mut self, screen: &Screen) -> Result<(), Stopped> {
+        let cache = self.handle.cache();
+        let mut looks = looks();
+        while self.relists.borrow_and_update().is_none() {
+            tokio::select! {
+                Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
+                Ok(()) = self.relists.changed() => {}
+                _ = looks.tick() => self.look_around(screen).await?,
+            }
+        }
+        while self.events.try_next().is_some() {}
+        self.there = cache.all().into_iter().filter_map(|(_, status)| status.ok()).collect();
+        self.there
+            .make_contiguous()
+            .sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
+        self.note_reach(screen).await
+    }
+
+    /// What nobody tells: that the reader is gone, and which calls hang.
+    async fn look_around(&mut self, screen: &Screen) -> Result<(), Stopped> {
+        if !printer::has_reader() {
+            return Err(Stopped);
+        }
+        self.note_calls(screen).await
+    }
+
+    async fn note_standstill(&mut self, screen: &Screen) -> Result<(), Stopped> {
+        // The connection that comes next is new because we hung up.
+        self.epoch = None;
+        let stood_still = *self.stood_still.borrow_and_update();
+        match stood_still {
+            Some(after) => screen.note(&Note::StoodStill(after)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// That lists become rare again is how it should be, and no news; nor is that we stood still.
+    async fn note_period(&mut self, screen: &Screen) -> Result<(), Stopped> {
+        let news = *self.periods.borrow_and_update();
+        match news {
+            Some((_, PeriodReason::AllAnnounced | PeriodReason::Restarted)) | None => Ok(()),
+            Some((period, reason)) => screen.note(&Note::ListsOften { period, reason }).await,
+        }
+    }
+
+    async fn note_reach(&mut self, screen: &Screen) -> Result<(), Stopped> {
+        let reach = self.reach.borrow_and_update().clone();
+        let note = match reach {
+            Reach::Unasked => None,
+            // Noted when the next list is answered.
+            Reach::Lost { error } if error.failure == pleg::Failure::Reconnected => None,
+            Reach::Lost { error } => match self.lost_since {
+                Some(_) => None,
+                None => {
+                    self.lost_since = Some(Instant::now());
+                    Some(Note::RuntimeLost { reason: error.message.to_string() })
+                }
+            },
+            Reach::Reached { epoch } => {
+                let was = self.epoch.replace(epoch);
+                match self.lost_since.take() {
+                    Some(since) => Some(Note::RuntimeBack { after: since.elapsed() }),
+                    None => was.is_some_and(|was| was != epoch).then_some(Note::Reconnected),
+                }
+            }
+        };
+        match note {
+            Some(note) => screen.note(&note).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Names the calls that have begun to hang or fail, and those that no longer do.
+    async fn note_calls(&mut self, screen: &Screen) -> Result<(), Stopped> {
+        let health = self.handle.health();
+        let hung_list = health.list_call.filter(|call| call.age >= LIST_HANGS_AFTER);
+        let stuck = health.stuck_pods.into_iter().map(|stuck| (stuck.pod.uid.clone(), stuck)).collect();
+
+        match (std::mem::replace(&mut self.hung_list, hung_list), &self.hung_list) {
+            (None, Some(call)) => screen.note(&Note::ListHangs(call.clone())).await?,
+            (Some(call), None) => screen.note(&Note::ListAnswers { after: call.age }).await?,
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        let before: BTreeMap<PodUid, StuckPod> = std::mem::replace(&mut self.stuck, stuck);
+        for (uid, stuck) in &self.stuck {
+            if !before.contains_key(uid) {
+                screen.note(&Note::PodStuck(stuck.clone())).await?;
+            }
+        }
+        for (uid, stuck) in before {
+            // One that was removed has said so with its events.
+            if !self.stuck.contains_key(&uid) && self.handle.cache().contains(&uid) {
+                let note = Note::PodUnstuck { pod: stuck.pod, after: stuck.age };
+                screen.note(&note).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The next event, taken when there is room for it.
+async fn next_event<'a>(
+    events: &mut Subscription,
+    printer: &'a Printer,
+) -> Result<(Room<'a>, Arc<PodEvent>), Stopped> {
+    let room = printer.room().await?;
+    match events.next().await {
+        Some(event) => Ok((room, event)),
+        // The PLEG is gone, and nothing happens any more.
+        None => std::future::pending().await,
+    }
+}
+
+/// When to look around. Nothing is made up for after a standstill.
+fn looks() -> Interval {
+    let mut interval = tokio::time::interval(LIST_HANGS_AFTER);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
