@@ -1,5 +1,7 @@
 //! `cargo xtask soak`: the tests with random histories, with many more of them.
 
+use std::process::Command;
+
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::run::{cargo, run as foreground};
@@ -7,7 +9,7 @@ use crate::run::{cargo, run as foreground};
 /// What to soak.
 #[derive(Subcommand)]
 pub(crate) enum Soak {
-    /// The PLEG on every runtime profile, with faults of the event stream
+    /// The PLEG on every runtime profile, with faults of the event stream, and its core with answers in any order
     Pleg(PlegArgs),
     /// The agent on real runtimes: pods come, change and go while agent and runtime are killed. As root
     Agent(AgentArgs),
@@ -62,28 +64,31 @@ pub(crate) fn run(soak: &Soak) -> anyhow::Result<()> {
 
 impl PlegArgs {
     fn run(&self) -> anyhow::Result<()> {
-        let mut cargo = cargo();
-        cargo.args([
-            "test",
-            "--release",
-            "--package",
-            "pleg",
-            "--features",
-            "cri,record",
-            "--test",
-            "soak",
-            "--",
-        ]);
+        let mut whole = Self::tests(&["--test", "soak", "--"]);
         // One after the other: each of them uses all processors that it may.
-        cargo.args(["--nocapture", "--test-threads", "1"]);
-        cargo.env("RUBELET_SOAK_HISTORIES", self.histories.to_string());
+        whole.args(["--nocapture", "--test-threads", "1"]);
+        whole.env("RUBELET_SOAK_HISTORIES", self.histories.to_string());
         if let Some(seed) = self.seed {
-            cargo.env("RUBELET_SOAK_SEED", seed.to_string());
+            whole.env("RUBELET_SOAK_SEED", seed.to_string());
         }
         if let Some(threads) = self.threads {
-            cargo.env("RUBELET_SOAK_THREADS", threads.to_string());
+            whole.env("RUBELET_SOAK_THREADS", threads.to_string());
         }
-        foreground(&mut cargo)
+        foreground(&mut whole)?;
+        if self.seed.is_some() {
+            return Ok(());
+        }
+        let mut core = Self::tests(&["--lib", "core::properties", "--"]);
+        if let Some(threads) = self.threads {
+            core.args(["--test-threads", &threads.to_string()]);
+        }
+        foreground(core.env("PROPTEST_CASES", self.histories.to_string()))
+    }
+
+    fn tests(which: &[&str]) -> Command {
+        let mut cargo = cargo();
+        cargo.args(["test", "--release", "--package", "pleg", "--features", "cri,record"]).args(which);
+        cargo
     }
 }
 

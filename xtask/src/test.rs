@@ -9,6 +9,9 @@ use crate::{machine, prepare, sweep};
 
 /// How many random cases a property is tried with. Its own default is a few hundred.
 const RANDOM_CASES: &str = "PROPTEST_CASES";
+/// What random cases are made from. The same each time, so that what is red was made red by a change; `cargo xtask soak` tries new
+/// ones.
+const RANDOM_SEED: &str = "PROPTEST_RNG_SEED";
 /// How many histories of runtimes are played to a PLEG. Its own default is a few hundred.
 const PLEG_HISTORIES: &str = "RUBELET_SOAK_HISTORIES";
 
@@ -33,9 +36,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn cargo_test(args: &Args) -> anyhow::Result<()> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features"]);
-    for variable in [RANDOM_CASES, PLEG_HISTORIES] {
+    for (variable, default) in [(RANDOM_CASES, "2000"), (PLEG_HISTORIES, "2000"), (RANDOM_SEED, "1")] {
         if std::env::var_os(variable).is_none() {
-            command.env(variable, "2000");
+            command.env(variable, default);
         }
     }
     if Demand::from_env() != Demand::Lenient {

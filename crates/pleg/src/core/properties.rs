@@ -211,8 +211,10 @@ impl Run {
         {
             return;
         }
-        if state == ContainerState::Exited && before != Some(state) {
-            self.pleg.exits.insert(id.clone(), (code, "Error"));
+        if state == ContainerState::Exited {
+            // A container runs once, whatever its state looks like in between: two ends that differ, with no look between
+            // them, would be told by whoever looks first, and nobody looks at an unchanged view again.
+            self.pleg.exits.entry(id.clone()).or_insert((code, "Error"));
         }
         self.world.set(uid, id, state, at);
     }
