@@ -48,6 +48,8 @@ pub(crate) struct Row {
     pub(crate) restarted: Option<Timestamp>,
     pub(crate) ip: String,
     pub(crate) node: String,
+    /// What is wrong, in a sentence.
+    pub(crate) detail: Option<String>,
 }
 
 impl Row {
@@ -114,7 +116,7 @@ impl Pods {
 }
 
 fn told(info: &PodInfo) -> Row {
-    let summary = Summary::of(&info.pod, &info.pod.status.clone().unwrap_or_default(), &info.stage);
+    let summary = Summary::of_info(info);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let started = info.pod.status.as_ref().and_then(|status| status.start_time.as_ref());
     Row {
@@ -129,6 +131,7 @@ fn told(info: &PodInfo) -> Row {
         restarted: last_restart(&info.pod),
         ip: text(&info.pod.status.as_ref().and_then(|status| status.pod_ip.clone())),
         node: text(&info.pod.spec.as_ref().and_then(|spec| spec.node_name.clone())),
+        detail: summary.detail,
     }
 }
 
@@ -165,6 +168,7 @@ fn seen(pod: &RuntimePod) -> Row {
         restarted: None,
         ip: String::new(),
         node: String::new(),
+        detail: None,
     }
 }
 

@@ -1,12 +1,17 @@
 //! A pod in a line, as `kubectl get pods` shows it.
 
+mod hindrance;
 mod mood;
 mod word;
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
+use rubelet_agent::board::PodView;
 use rubelet_model::UnixNanos;
 
+use hindrance::Hindrance;
 pub(crate) use mood::Mood;
+
+use crate::local::PodInfo;
 
 /// A pod in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +25,33 @@ pub(crate) struct Summary {
     pub(crate) restarts: i64,
     /// What is wrong, in a sentence.
     pub(crate) detail: Option<String>,
+    pub(crate) mood: Mood,
 }
 
 impl Summary {
+    /// A pod as the board shows it.
+    pub(crate) fn of_view(view: &PodView) -> Self {
+        let summary = Self::of(&view.pod, &view.status, view.stage.as_str());
+        summary.held_back_by(Hindrance::of_view(view))
+    }
+
+    /// A pod as an agent tells of it.
+    pub(crate) fn of_info(info: &PodInfo) -> Self {
+        let status = info.pod.status.clone().unwrap_or_default();
+        Self::of(&info.pod, &status, &info.stage).held_back_by(Hindrance::of_info(info))
+    }
+
+    /// No container has anything to say of a volume, a sandbox or a name that keeps its whole pod waiting. Of a pod that runs or
+    /// has ended, what happened before says nothing.
+    fn held_back_by(self, hindrance: Option<Hindrance>) -> Self {
+        match hindrance {
+            Some(Hindrance(why)) if self.mood == Mood::Busy => {
+                Self { detail: Some(why), mood: Mood::Bad, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// A pod, its status, and where it is in its life.
     pub(crate) fn of(pod: &Pod, status: &PodStatus, stage: &str) -> Self {
         let metadata = &pod.metadata;
@@ -47,6 +76,7 @@ impl Summary {
         };
         Self {
             name: format!("{}/{}", text(&metadata.namespace), text(&metadata.name)),
+            mood: Mood::of(&word),
             status: word,
             ready: stay.filter(|container| container.ready).count(),
             containers: spec.map_or(0, |spec| spec.containers.len()) + sidecars.len(),
@@ -163,6 +193,52 @@ mod tests {
         .unwrap();
         let summary = Summary::of(&pod, pod.status.as_ref().unwrap(), "syncing");
         assert_eq!((summary.ready, summary.containers), (1, 2));
+    }
+
+    #[test]
+    fn what_happened_last_tells_why_a_pod_does_not_arrive_and_nothing_of_one_that_has() {
+        let summary = |reason: &str, last: &[(&str, &str, &str)]| {
+            let state = match reason {
+                "" => serde_json::json!({"running": {}}),
+                reason => serde_json::json!({"waiting": {"reason": reason}}),
+            };
+            let mut container = status("main", false);
+            container["state"] = state;
+            let event = |(kind, reason, message): &(&str, &str, &str)| {
+                serde_json::json!({
+                    "type": kind, "reason": reason, "message": message, "metadata": {}, "involvedObject": {},
+                })
+            };
+            let info: PodInfo = serde_json::from_value(serde_json::json!({
+                "pod": {
+                    "metadata": {"namespace": "shop", "name": "web"},
+                    "spec": {"containers": [{"name": "main"}]},
+                    "status": {"phase": if reason.is_empty() { "Running" } else { "Pending" },
+                        "containerStatuses": [container]},
+                },
+                "stage": "syncing",
+                "events": last.iter().map(event).collect::<Vec<_>>(),
+            }))
+            .unwrap();
+            let summary = Summary::of_info(&info);
+            (summary.mood, summary.detail)
+        };
+        let mount = ("Warning", "FailedMount", "no such folder");
+        let creating = "ContainerCreating";
+        assert_eq!(summary(creating, &[]), (Mood::Busy, None));
+        let told = Some("FailedMount: no such folder".to_owned());
+        assert_eq!(summary(creating, &[("Normal", "Pulled", "there"), mount]), (Mood::Bad, told));
+        assert_eq!(
+            summary(creating, &[mount, ("Normal", "Pulling", "it comes")]),
+            (Mood::Busy, None),
+            "overcome"
+        );
+        assert_eq!(summary("", &[mount]), (Mood::Well, None), "it runs");
+        assert_eq!(
+            summary("CrashLoopBackOff", &[mount]),
+            (Mood::Bad, None),
+            "its container says what is wrong"
+        );
     }
 
     fn status(name: &str, ready: bool) -> serde_json::Value {

@@ -36,7 +36,7 @@ pub(super) struct Args {
 enum Format {
     /// A table
     Table,
-    /// A table with addresses and nodes
+    /// A table with addresses, nodes, and what is wrong
     Wide,
     /// One `namespace/name` a line
     Name,
@@ -102,8 +102,8 @@ fn text(args: &Args, pods: &Pods) -> String {
         }
         _ if rows.is_empty() => String::new(),
         Format::Wide => {
-            let header = ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"];
-            let rows: Vec<[String; 8]> = rows.iter().map(|row| wide(row, now())).collect();
+            let header = ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "DETAIL"];
+            let rows: Vec<[String; 9]> = rows.iter().map(|row| wide(row, now())).collect();
             columns(header, &rows)
         }
         _ => {
@@ -123,10 +123,12 @@ fn narrow(row: &Row, now: Timestamp) -> [String; 6] {
     [namespace.clone(), name.clone(), ready.clone(), status.clone(), restarts, age]
 }
 
-fn wide(row: &Row, now: Timestamp) -> [String; 8] {
+fn wide(row: &Row, now: Timestamp) -> [String; 9] {
     let [namespace, name, ready, status, restarts, age] = narrow(row, now);
+    // A sentence, and the last column: nothing stands where there is none.
+    let detail = row.detail.clone().unwrap_or_default();
     let or_none = |text: &str| if text.is_empty() { "<none>".to_owned() } else { text.to_owned() };
-    [namespace, name, ready, status, restarts, age, or_none(&row.ip), or_none(&row.node)]
+    [namespace, name, ready, status, restarts, age, or_none(&row.ip), or_none(&row.node), detail]
 }
 
 #[cfg(test)]
@@ -148,10 +150,21 @@ mod tests {
             restarted: Some(at(3_000)),
             ip: "10.0.0.7".to_owned(),
             node: String::new(),
+            detail: Some("FailedMount: no".to_owned()),
         };
         assert_eq!(
             wide(&row, at(3_700)),
-            ["default", "web", "1/1", "Running", "3 (11m ago)", "60m", "10.0.0.7", "<none>"]
+            [
+                "default",
+                "web",
+                "1/1",
+                "Running",
+                "3 (11m ago)",
+                "60m",
+                "10.0.0.7",
+                "<none>",
+                "FailedMount: no"
+            ]
         );
         row.restarts = 0;
         assert_eq!(narrow(&row, at(3_700))[4], "0", "that was before it was counted");

@@ -150,7 +150,7 @@ impl Told {
                 // One pod changes at a time; the others cost nothing.
                 Some((known, told)) if Arc::ptr_eq(&known, &view) => told,
                 before => {
-                    let summary = Summary::of(&view.pod, &view.status, view.stage.as_str());
+                    let summary = Summary::of_view(&view);
                     if before.is_none_or(|(_, told)| told != summary) {
                         self.widths.fit(&summary);
                         lines.push(pod_line(&summary, self.widths));
@@ -211,7 +211,8 @@ impl ProblemTeller {
 /// Which troubles of pods were told.
 #[derive(Default)]
 pub(super) struct TroubleTeller {
-    told: BTreeMap<String, String>,
+    /// The word for it and what is wrong, by pod.
+    told: BTreeMap<String, (String, Option<String>)>,
     widths: Widths,
 }
 
@@ -220,13 +221,20 @@ impl TroubleTeller {
     pub(super) fn news(&mut self, all: &[Arc<PodView>]) -> Vec<String> {
         let mut lines = Vec::new();
         for view in all {
-            let summary = Summary::of(&view.pod, &view.status, view.stage.as_str());
+            let summary = Summary::of_view(view);
             let uid = view.pod.metadata.uid.clone().unwrap_or_default();
-            if Mood::of(&summary.status) != Mood::Bad {
-                self.told.remove(&uid);
-            } else if self.told.insert(uid, summary.status.clone()).as_ref() != Some(&summary.status) {
-                self.widths.fit(&summary);
-                lines.push(pod_line(&summary, self.widths));
+            match summary.mood {
+                Mood::Bad => {
+                    let trouble = (summary.status.clone(), summary.detail.clone());
+                    if self.told.get(&uid) != Some(&trouble) {
+                        self.widths.fit(&summary);
+                        lines.push(pod_line(&summary, self.widths));
+                    }
+                    self.told.insert(uid, trouble);
+                }
+                // One that tries again, and fails as before, is no news.
+                Mood::Busy => {}
+                Mood::Well => drop(self.told.remove(&uid)),
             }
         }
         lines
@@ -234,7 +242,7 @@ impl TroubleTeller {
 }
 
 fn pod_line(summary: &Summary, widths: Widths) -> String {
-    let style = match Mood::of(&summary.status) {
+    let style = match summary.mood {
         Mood::Well => WELL,
         Mood::Busy => BUSY,
         Mood::Bad => BAD,
@@ -269,9 +277,46 @@ mod tests {
             containers: 1,
             restarts: 0,
             detail: Some(rude.to_owned()),
+            mood: Mood::Bad,
         };
         let line = pod_line(&summary, Widths::default());
         assert_eq!(line.matches("a\u{fffd}[2J b").count(), 3, "{line:?}");
+    }
+
+    #[test]
+    fn a_trouble_is_told_when_it_is_another_and_not_for_each_attempt() {
+        use k8s_openapi::api::core::v1::Pod;
+        use rubelet_agent::board::Stage;
+        use rubelet_agent::event::{PodEvent, Severity};
+        use rubelet_model::UnixNanos;
+        let mut teller = TroubleTeller::default();
+        let mut told = |phase: &str, severity, message: &str| {
+            let event = PodEvent {
+                severity,
+                reason: "FailedMount".into(),
+                message: message.to_owned(),
+                container: None,
+                count: 1,
+                first_seen: UnixNanos(1),
+                last_seen: UnixNanos(1),
+            };
+            let view = PodView {
+                pod: Arc::new(Pod::default()),
+                source: None,
+                status: PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() },
+                version: 1,
+                stage: Stage::Syncing,
+                events: vec![event],
+            };
+            teller.news(&[Arc::new(view)]).concat().contains(&format!("FailedMount: {message}"))
+        };
+        let (good, bad) = (Severity::Normal, Severity::Warning);
+        assert!(told("Pending", bad, "no volume a"));
+        assert!(!told("Pending", bad, "no volume a"), "it was told");
+        assert!(told("Pending", bad, "no volume b"));
+        assert!(!told("Pending", good, "trying") && !told("Pending", bad, "no volume b"), "as before");
+        assert!(!told("Running", bad, "no volume b"));
+        assert!(told("Pending", bad, "no volume b"), "it was well in between");
     }
 
     #[test]
@@ -307,6 +352,7 @@ mod tests {
                 containers: 1,
                 restarts: 0,
                 detail: None,
+                mood: Mood::of(status),
             };
             widths.fit(&summary);
             let line = anstream::adapter::strip_str(&pod_line(&summary, widths)).to_string();

@@ -115,7 +115,7 @@ fn pods(view: &View, lines: usize, buffer: &mut Buffer) -> u16 {
         let cells = [
             Cell::from(fitting(&pod.name, name)),
             Cell::from(format!("{}/{}", pod.ready, pod.containers)),
-            Cell::from(Span::styled(fitting(&pod.status, status), style_of(Mood::of(&pod.status)))),
+            Cell::from(Span::styled(fitting(&pod.status, status), style_of(pod.mood))),
             Cell::from(if pod.restarts == 0 { String::new() } else { pod.restarts.to_string() }),
             Cell::from(Span::styled(fitting(pod.detail.as_deref().unwrap_or_default(), detail), FAINT)),
         ];
@@ -139,12 +139,12 @@ fn shown_pods(pods: &[Summary], lines: usize) -> Vec<&Summary> {
     if pods.len() <= lines {
         return pods.iter().collect();
     }
-    let (bad, rest): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| Mood::of(&pod.status) == Mood::Bad);
+    let (bad, rest): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.mood == Mood::Bad);
     bad.into_iter().chain(rest).take(lines.saturating_sub(1)).collect()
 }
 
 fn in_trouble<'a>(pods: impl IntoIterator<Item = &'a Summary>) -> usize {
-    pods.into_iter().filter(|pod| Mood::of(&pod.status) == Mood::Bad).count()
+    pods.into_iter().filter(|pod| pod.mood == Mood::Bad).count()
 }
 
 fn event_line(event: &Event) -> Line<'static> {
@@ -161,7 +161,7 @@ fn event_line(event: &Event) -> Line<'static> {
 
 /// How many pods there are and how they are, which is all that very small terminals show.
 fn footer(view: &View, width: u16) -> Line<'static> {
-    let count = |mood| view.pods.iter().filter(|pod| Mood::of(&pod.status) == mood).count();
+    let count = |mood| view.pods.iter().filter(|pod| pod.mood == mood).count();
     let pods = match view.pods.len() {
         0 => "no pods yet".to_owned(),
         1 => "1 pod:".to_owned(),

@@ -10,6 +10,7 @@ fn pod(name: &str, status: &str, ready: usize, restarts: i64, detail: Option<&st
         containers: 1,
         restarts,
         detail: detail.map(str::to_owned),
+        mood: Mood::of(status),
     }
 }
 

@@ -41,8 +41,7 @@ pub(super) struct Event {
 impl View {
     /// Takes over how all pods are now. Events of pods that are gone stay until newer ones take their place.
     pub(super) fn update_pods(&mut self, all: &[Arc<PodView>]) {
-        let summary = |view: &Arc<PodView>| Summary::of(&view.pod, &view.status, view.stage.as_str());
-        self.pods = all.iter().map(summary).collect();
+        self.pods = all.iter().map(|view| Summary::of_view(view)).collect();
         let there: BTreeSet<&str> = self.pods.iter().map(|pod| pod.name.as_str()).collect();
         self.events.retain(|event| !there.contains(event.pod.as_str()));
         for (view, summary) in all.iter().zip(&self.pods) {
