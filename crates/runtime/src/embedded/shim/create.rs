@@ -46,7 +46,7 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     mount_ns::enter(&settings)?;
     if let Some(spec) = store::read_json(Path::new(SPEC))? {
         let places = Places::of(&spec, Path::new(ROOTFS))?;
-        working_dir::make(&spec, &places, &settings.rootfs);
+        working_dir::make(&spec, &places, &settings.rootfs)?;
     }
 
     let diary = Diary::begin()?;

@@ -104,6 +104,18 @@ enum Phase {
     Ended(Exit),
 }
 
+impl Phase {
+    /// When the program began, if it did. Who comes so late that it has ended again hears of that, too, or would take it for one
+    /// that could not be started.
+    fn started_at(&self) -> Option<i64> {
+        match self {
+            Self::Running { started_at } => Some(*started_at),
+            Self::Ended(exit) if exit.cause == Cause::Ended => Some(exit.started_at),
+            Self::Starting | Self::Ended(_) => None,
+        }
+    }
+}
+
 struct Shim {
     settings: Settings,
     cgroups: Cgroups,
@@ -366,9 +378,8 @@ impl Shim {
                 continue;
             }
             let mut client = Client { socket, input: Vec::new(), files: Vec::new() };
-            if let (Phase::Running { started_at }, Some(pid)) = (&self.phase, self.pid) {
-                let line = Report::Started { pid, at: *started_at }.line();
-                let _ = client.socket.write_all(line.as_bytes());
+            if let (Some(at), Some(pid)) = (self.phase.started_at(), self.pid) {
+                let _ = client.socket.write_all(Report::Started { pid, at }.line().as_bytes());
             }
             self.clients.insert(client.socket.as_raw_fd(), client);
         }
@@ -474,4 +485,22 @@ fn take_lines(text: &mut Vec<u8>) -> Vec<String> {
         lines.push(String::from_utf8_lossy(&line[..end]).into_owned());
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_hears_that_it_began_though_it_has_ended() {
+        let ended = |cause| Exit { code: 0, cause, oom: false, started_at: 7, finished_at: 9 };
+        for (phase, wanted) in [
+            (Phase::Starting, None),
+            (Phase::Running { started_at: 7 }, Some(7)),
+            (Phase::Ended(ended(Cause::Ended)), Some(7)),
+            (Phase::Ended(ended(Cause::StartFailed("why".to_owned()))), None),
+        ] {
+            assert_eq!(phase.started_at(), wanted, "{phase:?}");
+        }
+    }
 }

@@ -11,23 +11,35 @@ use serde_json::Value;
 use super::mount_ns::ROOTFS;
 use super::places::{Place, Places};
 use super::settings::RootfsPlan;
+use crate::embedded::error::{Error, Result};
 
-/// Makes it, if it can be made. If not, the program cannot be started, and the error of that says so.
-pub(super) fn make(spec: &Value, places: &Places, plan: &RootfsPlan) {
-    let Some(wanted) = spec["process"]["cwd"].as_str() else { return };
-    let place = match places.find(Path::new(wanted)) {
-        Ok(Place::Volume { source, rest, is_writable: true }) => Some((source, rest)),
-        // The built-in image is the host's root: nothing is made there.
-        Ok(Place::Root(rest)) if matches!(plan, RootfsPlan::Layers(_)) => Some((PathBuf::from(ROOTFS), rest)),
-        _ => None,
+/// Makes it, where it may be made.
+///
+/// # Errors
+/// If it is not there and will not be: the error of a program that cannot be started would not say which folder is missing.
+pub(super) fn make(spec: &Value, places: &Places, plan: &RootfsPlan) -> Result<()> {
+    let Some(wanted) = spec["process"]["cwd"].as_str() else { return Ok(()) };
+    let (root, rest, why_not) = match places.find(Path::new(wanted))? {
+        Place::Kernel => return Ok(()),
+        Place::Volume { source, rest, is_writable } => {
+            (source, rest, (!is_writable).then_some("its volume is read-only"))
+        }
+        Place::Root(rest) => {
+            let is_host = matches!(plan, RootfsPlan::Host(_));
+            (PathBuf::from(ROOTFS), rest, is_host.then_some("nothing is made on the host; mount a volume there"))
+        }
     };
-    if let Some((root, rest)) = place {
-        let _ = make_inside(&root, &rest);
-    }
+    let problem = match (make_inside(&root, &rest, why_not.is_none()), why_not) {
+        (Err(Errno::NOENT), Some(why)) => format!("{wanted} is not there, and {why}"),
+        (Err(Errno::NOTDIR), _) => format!("{wanted} is not a folder"),
+        // Whether the container's user may enter it, the kernel says.
+        _ => return Ok(()),
+    };
+    Err(Error::Invalid { field: "working_dir".to_owned(), problem })
 }
 
-/// Makes every part of a path that is missing. Links lead nowhere but inside, whoever made them.
-fn make_inside(root: &Path, path: &Path) -> Result<(), Errno> {
+/// Makes every part of a path that is missing, if that may be. Links lead nowhere but inside, whoever made them.
+fn make_inside(root: &Path, path: &Path, may_make: bool) -> rustix::io::Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(CWD, root, flags, Mode::empty())?;
     let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
@@ -37,7 +49,7 @@ fn make_inside(root: &Path, path: &Path) -> Result<(), Errno> {
     for part in path.components() {
         so_far.push(part);
         parent = match open(&so_far) {
-            Err(Errno::NOENT) => {
+            Err(Errno::NOENT) if may_make => {
                 mkdirat(&parent, part.as_os_str(), Mode::from_raw_mode(0o755))?;
                 open(&so_far)?
             }
@@ -52,6 +64,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -63,12 +77,33 @@ mod tests {
         symlink(&outside, root.join("absolute")).unwrap();
         symlink("../outside", root.join("relative")).unwrap();
         symlink("srv", root.join("link")).unwrap();
-        make_inside(&root, Path::new("srv/app/deep")).unwrap();
-        make_inside(&root, Path::new("link/other")).unwrap();
+        make_inside(&root, Path::new("srv/app/deep"), true).unwrap();
+        make_inside(&root, Path::new("link/other"), true).unwrap();
         assert!(root.join("srv/app/deep").is_dir() && root.join("srv/other").is_dir());
         for path in ["absolute/x", "relative/x", "srv/../../outside/x"] {
-            let _ = make_inside(&root, Path::new(path));
+            let _ = make_inside(&root, Path::new(path), true);
         }
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        assert_eq!(make_inside(&root, Path::new("srv/app/deep"), false), Ok(()));
+        assert_eq!(make_inside(&root, Path::new("srv/none"), false), Err(Errno::NOENT));
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_and_cannot_be_made_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), "x").unwrap();
+        let volume = |options: &[&str]| json!({"destination": "/v", "type": "bind", "source": folder.path(), "options": options});
+        let table = [
+            ("/v/new", &["bind", "ro"][..], Some("working_dir: /v/new is not there, and its volume is read-only")),
+            ("/v/file/x", &["bind", "rw"], Some("working_dir: /v/file/x is not a folder")),
+            ("/v/new", &["bind", "rw"], None),
+            ("/v/new", &["bind", "ro"], None),
+        ];
+        for (wanted, options, problem) in table {
+            let spec = json!({"process": {"cwd": wanted}, "mounts": [volume(options)]});
+            let places = Places::of(&spec, folder.path()).unwrap();
+            let made = make(&spec, &places, &RootfsPlan::Empty).map_err(|error| error.to_string());
+            assert_eq!(made.err().as_deref(), problem, "{wanted} {options:?}");
+        }
     }
 }
