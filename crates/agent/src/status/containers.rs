@@ -157,11 +157,16 @@ fn seen(
         .filter(|previous| previous.state == ContainerState::Exited)
         .map(|previous| terminated(exit(inputs, previous, id(previous))));
     // The instance before may be gone from the runtime, but what was said of it is not forgotten.
+    // The newest itself was the last one while it waited for the next.
     let of_before = || {
         let before = before?;
-        let is_another = before.container_id.as_deref() != Some(id(newest).as_str());
+        let newest = id(newest);
+        let is_another = before.container_id.as_deref() != Some(&newest);
         let ended = before.state.clone().filter(|state| state.terminated.is_some() && is_another);
-        ended.or_else(|| before.last_state.clone().filter(|state| state.terminated.is_some()))
+        let last = before.last_state.clone().filter(|state| {
+            state.terminated.as_ref().is_some_and(|ended| ended.container_id.as_deref() != Some(&newest))
+        });
+        ended.or(last)
     };
     let is_running = newest.state == ContainerState::Running;
     let verdict = inputs.verdicts.of(&newest.id);

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_model::UnixNanos;
 
 use super::time;
-use crate::pod::{containers, could_ask_for_all, init_containers, is_sidecar, restarts_after};
+use crate::pod::{RestartPolicy, containers, could_ask_for_all, init_containers, is_sidecar, restarts_after};
 
 /// All messages of a pod's containers may be so long together.
 const MOST_LAST_WORDS: usize = 12_288;
@@ -33,8 +33,7 @@ pub(crate) fn settle(
     mut status: ApiStatus,
     now: UnixNanos,
 ) -> Result<ApiStatus, IllegalTransition> {
-    // Restarted with all others, even what has ended for good comes back.
-    if let Some(before) = before.filter(|_| !could_ask_for_all(pod)) {
+    if let Some(before) = before.filter(|_| !may_all_come_back(pod)) {
         check(pod, before, &status)?;
     }
     let said = |kind: &str, value: &str| {
@@ -53,6 +52,12 @@ pub(crate) fn settle(
         status.observed_generation.max(before.and_then(|before| before.observed_generation));
     normalize(pod, &mut status);
     Ok(status)
+}
+
+/// Whether even what has ended for good may be started again: with all others, if one of them can ask for that, or in the new
+/// sandbox of a pod that always has one.
+fn may_all_come_back(pod: &Pod) -> bool {
+    could_ask_for_all(pod) || RestartPolicy::of_pod(pod) == RestartPolicy::Always
 }
 
 /// Refuses that a container comes back which may not. An init container may, with a new sandbox, unless nothing may.

@@ -208,6 +208,16 @@ fn the_instance_before_is_the_last_state() {
 }
 
 #[test]
+fn no_instance_is_the_one_before_itself() {
+    let mut case = Case::new("Always", &[], &["c1"], &[("c1", Exited(7))]).trouble("c1", "CrashLoopBackOff");
+    let status = case.status();
+    assert_eq!(told(&status, "c1"), "waiting CrashLoopBackOff; before: ended 7 Error");
+    case = Case::new("Always", &[], &["c1"], &[("c1", Exited(7))]);
+    case.before = Some(status);
+    assert_eq!(told(&case.status(), "c1"), "ended 7 Error; before: nothing", "there is no next one to wait for");
+}
+
+#[test]
 fn a_running_container_that_vanished_is_not_forgotten() {
     let mut case = Case::new("Always", &[], &["c1"], &[("c1", Running)]);
     case.before = Some(case.status());

@@ -78,6 +78,17 @@ fn a_rule_of_a_container_may_bring_it_back() {
 }
 
 #[test]
+fn the_new_sandbox_of_a_pod_that_always_has_one_brings_back_whoever_was_in_the_old_one() {
+    for (policy, wanted) in [("Always", true), ("OnFailure", false)] {
+        let mut pod = pod(policy, &[], &["a"]);
+        pod.spec.as_mut().unwrap().containers[0].restart_policy = Some("Never".to_owned());
+        let before = of(Vec::new(), vec![container("a", ended(137, ""))]);
+        let back = of(Vec::new(), vec![container("a", on())]);
+        assert_eq!(settle(&pod, Some(&before), back, now()).is_ok(), wanted, "{policy}");
+    }
+}
+
+#[test]
 fn times_stay_while_nothing_changes() {
     let pod = pod("Always", &[], &["a"]);
     let with = |value: &str, reason: &str| ApiStatus {
