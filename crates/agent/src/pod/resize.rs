@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use serde::Serialize;
 
-use super::config::{PodAmounts, qos_class};
+use super::config::PodAmounts;
 use super::demand::{Amounts, own, requests};
 use super::grants::Grants;
 use super::spec::{all_containers, containers, init_containers};
@@ -116,11 +116,6 @@ fn wants_restart(container: &Container, resource: Resource) -> bool {
     let policies = container.resize_policy.iter().flatten();
     let mut of_resource = policies.filter(|policy| policy.resource_name == resource.name());
     of_resource.any(|policy| policy.restart_policy == "RestartContainer")
-}
-
-/// Whether the pod would be of another class. Its control group is where its class is, and cannot move while it runs.
-pub(crate) fn changes_class(pod: &Pod, grants: &Grants) -> bool {
-    grants.pod.as_ref().is_some_and(|given| given.class != qos_class(pod).as_str())
 }
 
 /// Whether the control group of the pod is not as it should be.

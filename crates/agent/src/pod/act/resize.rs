@@ -36,20 +36,13 @@ impl Step {
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
     /// Changes what the pod and its containers may use.
-    pub(super) async fn resize(&mut self, resize: &Resize, outcome: &mut Outcome) {
+    pub(super) async fn resize(&mut self, Resize(containers): &Resize, outcome: &mut Outcome) {
         let now = self.now();
         if let Some(until) = self.memory.resize_after.filter(|until| now < *until) {
             outcome.retry(until);
             return;
         }
-        let done = match resize {
-            Resize::ChangesClass => Err(format!(
-                "Pod QOS Class may not change as a result of resizing: it is {} now; give the pod another metadata.uid to replace it",
-                self.memory.grants.pod.as_ref().map_or("unknown", |given| &given.class)
-            )),
-            Resize::InPlace(containers) => self.resize_in_place(containers, outcome).await,
-        };
-        match done {
+        match self.resize_in_place(containers, outcome).await {
             Ok(()) => (self.memory.resize_after, self.memory.resize_error) = (None, None),
             Err(message) => {
                 self.memory.resize_error = Some(message.clone());

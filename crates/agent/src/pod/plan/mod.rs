@@ -76,14 +76,10 @@ pub(crate) struct Adjustment {
     pub(crate) resize: Option<Resize>,
 }
 
-/// What the pod and its containers may use is not what the manifest says.
+/// What the pod and its containers may use is not what the manifest says: that of the pod as a whole, and of these containers,
+/// which go on running.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Resize {
-    /// Of the pod as a whole, and of these containers, which go on running.
-    InPlace(Vec<ContainerId>),
-    /// It would take the pod to another class: it stays as it is.
-    ChangesClass,
-}
+pub(crate) struct Resize(pub(crate) Vec<ContainerId>);
 
 /// A container to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,30 +216,18 @@ fn adjust(inputs: Inputs<'_>, sandbox: SandboxId, attempt: u32) -> Plan {
     }
     kills.extend(strays(inputs, &starts));
     debug_assert!(status.active_sandbox().is_some_and(|active| active.id == sandbox));
-    Plan::Adjust(Adjustment { sandbox, attempt, kills, starts, resize: resize_of(inputs, resized) })
+    let is_resized = !resized.is_empty() || resize::changes_group(inputs.amounts, inputs.grants);
+    let resize = is_resized.then_some(Resize(resized));
+    Plan::Adjust(Adjustment { sandbox, attempt, kills, starts, resize })
 }
 
-fn resize_of(Inputs { pod, grants, amounts, .. }: Inputs<'_>, resized: Vec<ContainerId>) -> Option<Resize> {
-    if resized.is_empty() && !resize::changes_group(amounts, grants) {
-        None
-    } else if resize::changes_class(pod, grants) {
-        Some(Resize::ChangesClass)
-    } else {
-        Some(Resize::InPlace(resized))
-    }
-}
-
-/// What a container that runs needs to have what the manifest says. Nobody restarts for what the pod will not get.
+/// What a container that runs needs to have what the manifest says.
 fn resize_need(
     Inputs { pod, grants, .. }: Inputs<'_>,
     container: &Container,
     running: &ContainerStatus,
 ) -> Need {
-    let given = grants.holding(running, pod);
-    match resize::need(container, own(pod), given.as_ref()) {
-        Need::Restart if resize::changes_class(pod, grants) => Need::InPlace,
-        need => need,
-    }
+    resize::need(container, own(pod), grants.holding(running, pod).as_ref())
 }
 
 fn resize_message(container: &Container) -> String {

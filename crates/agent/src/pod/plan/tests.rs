@@ -47,9 +47,8 @@ fn told(pod: &Pod, plan: &Plan) -> String {
             }
             match resize {
                 None => {}
-                Some(Resize::ChangesClass) => parts.push("refuse to resize".to_owned()),
-                Some(Resize::InPlace(all)) if all.is_empty() => parts.push("resize the pod".to_owned()),
-                Some(Resize::InPlace(all)) => {
+                Some(Resize(all)) if all.is_empty() => parts.push("resize the pod".to_owned()),
+                Some(Resize(all)) => {
                     let all: Vec<&str> = all.iter().map(ContainerId::as_str).collect();
                     parts.push(format!("resize {}", all.join(" ")));
                 }

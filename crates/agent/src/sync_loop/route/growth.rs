@@ -1,4 +1,5 @@
-//! Pods that are here and ask for more: they get it when there is room, and go on with what they have until then.
+//! Pods that are here and ask for more: they get it when there is room, and go on with what they have until then. So does one that
+//! would be of another class: its control group is where its class is, and cannot move while it runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use rubelet_model::PodUid;
 
 use super::{Command, Routes};
 use crate::admission::{self, Refusal};
-use crate::pod::{Sizes, asks_for_more, with_sizes_of};
+use crate::pod::{Sizes, asks_for_more, qos_class, with_sizes_of};
 use crate::status::ResizePending;
 
 /// What a pod would have if there were room for it.
@@ -36,33 +37,45 @@ impl Routes {
         }
     }
 
-    /// What a pod that has so much gets of what it wants: all, or, where there is no room for more, what it has.
+    /// What a pod that has so much gets of what it wants: all, or, if something is in the way, what it has.
     fn allot(&self, wanted: &Arc<Pod>, has: &Pod) -> (Arc<Pod>, Option<Growth>) {
-        if !asks_for_more(wanted, has) {
-            return (wanted.clone(), None);
-        }
-        match admission::has_room(wanted, &self.others(wanted), &self.node) {
-            Ok(()) => (wanted.clone(), None),
-            Err(pending) => {
+        match self.obstacle(wanted, has) {
+            None => (wanted.clone(), None),
+            Some(pending) => {
                 let growth = Growth { wanted: wanted.clone(), pending };
                 (Arc::new(with_sizes_of(wanted, has)), Some(growth))
             }
         }
     }
 
-    /// Whether this node takes a pod of a source, and as what: one that runs since before this agent, and wants more than
-    /// there is room for, stays as it is.
-    pub(super) fn welcome(&self, uid: &PodUid, pod: Arc<Pod>) -> (Arc<Pod>, Option<Growth>, Option<Refusal>) {
-        let refusal = self.refusal(&pod);
-        let given = self.given.get(uid).filter(|_| matches!(refusal, Some(Refusal::OutOf { .. })));
-        let Some(given) = given else { return (pod, None, refusal) };
-        let has = given.put_into(&pod);
-        match admission::has_room(&pod, &self.others(&pod), &self.node) {
-            Err(pending) if self.refusal(&has).is_none() => {
-                (Arc::new(has), Some(Growth { wanted: pod, pending }), None)
-            }
-            _ => (pod, None, refusal),
+    /// Why a pod that has so much does not get what it wants.
+    fn obstacle(&self, wanted: &Pod, has: &Pod) -> Option<ResizePending> {
+        let class = qos_class(has);
+        if qos_class(wanted) != class {
+            return Some(ResizePending::Infeasible(format!(
+                "Pod QOS Class may not change as a result of resizing: it is {} now; give the pod another metadata.uid to replace it",
+                class.as_str()
+            )));
         }
+        if !asks_for_more(wanted, has) {
+            return None;
+        }
+        admission::has_room(wanted, &self.others(wanted), &self.node).err()
+    }
+
+    /// Whether this node takes a pod of a source, and as what: one that runs since before this agent, and cannot have what it
+    /// wants by now, stays as it is.
+    pub(super) fn welcome(&self, uid: &PodUid, pod: Arc<Pod>) -> (Arc<Pod>, Option<Growth>, Option<Refusal>) {
+        if let Some(given) = self.given.get(uid) {
+            let has = given.put_into(&pod);
+            if let Some(pending) = self.obstacle(&pod, &has)
+                && self.refusal(&has).is_none()
+            {
+                return (Arc::new(has), Some(Growth { wanted: pod, pending }), None);
+            }
+        }
+        let refusal = self.refusal(&pod);
+        (pod, None, refusal)
     }
 
     /// Room may have appeared for those that want more, who came first first.

@@ -220,9 +220,19 @@ async fn a_pod_stays_in_its_class() {
     let mut pod = sized(&[("a", "100m", "64Mi")]);
     pod.spec.as_mut().unwrap().containers[0].resources = None;
     scene.send(Operation::Update, &[Arc::new(pod)]).await;
-    scene.until("a refusal", |all| has_event(all, "ResizeError", "Pod QOS Class may not change")).await;
+    let words = "Pod QOS Class may not change";
+    scene.until("a refusal", |all| has_event(all, "ResizeInfeasible", words)).await;
     assert_eq!(scene.runtime.take_calls(), Vec::<String>::new());
     assert_eq!(scene.runtime.running(), ["a-0"]);
+
+    scene.runtime.exit("a", 1);
+    scene.until("a restart", |_| scene.runtime.running() == ["a-1"]).await;
+    scene.until("its status", |all| all[0].status.container_statuses.as_ref().unwrap()[0].restart_count == 1).await;
+    let view = &scene.handle.board().all()[0];
+    assert_eq!(view.status.qos_class.as_deref(), Some("Guaranteed"), "a restart is no way round it");
+    assert_eq!(has(view), ("100m".to_owned(), "64Mi".to_owned()));
+    let conditions = view.status.conditions.as_deref().unwrap_or_default();
+    assert!(conditions.iter().any(|one| one.type_ == "PodResizePending" && one.status == "True"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ fn running_containers_get_what_a_changed_manifest_says() {
     let with_sidecar: Containers<'_> = &[("i0", Running), ("c0", Running), ("c1", Running)];
     type Change<'a> = &'a dyn Fn(&mut PodSpec);
     let resize_first = |spec: &mut PodSpec| spec.containers[0].resources = Some(resources("200m", "64Mi"));
-    let table: [(&str, &[&str], Containers<'_>, Change<'_>, &str); 11] = [
+    let table: [(&str, &[&str], Containers<'_>, Change<'_>, &str); 10] = [
         ("the same", &[], all_run, &|_| {}, "nothing"),
         ("more cpu for one", &[], all_run, &resize_first, "resize c0-0"),
         (
@@ -78,17 +78,6 @@ fn running_containers_get_what_a_changed_manifest_says() {
             all_run,
             &|spec| spec.resources = Some(resources("1", "1Gi")),
             "resize the pod",
-        ),
-        (
-            "another class",
-            &[],
-            all_run,
-            &|spec| {
-                spec.containers[0].resources = None;
-                spec.containers[1].resize_policy.clone_from(&restarts);
-                spec.containers[1].resources = Some(resources("100m", "32Mi"));
-            },
-            "refuse to resize",
         ),
         (
             "an init container, which never restarts for it",
