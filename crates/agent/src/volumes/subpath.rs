@@ -30,7 +30,8 @@ pub(super) fn open(name: &str, volume: &PreparedVolume, path: &str) -> Result<Ow
         result => return result.map_err(fail),
     }
 
-    let mode = Mode::from_raw_mode(fstat(&root).map_err(fail)?.st_mode & 0o7777);
+    // Not the sticky bit of a volume in memory: containers of several users share what is below.
+    let mode = Mode::from_raw_mode(fstat(&root).map_err(fail)?.st_mode & 0o2777);
     let (existing, mut folder) = longest_existing(&root, &parts).map_err(fail)?;
     for part in &parts[existing..] {
         match mkdirat(&folder, part.as_os_str(), mode) {

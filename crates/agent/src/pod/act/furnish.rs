@@ -271,11 +271,12 @@ impl<R> Furnishing<R> {
         let mut mounts = tools.volumes.mounts(uid.as_str(), prepared, container, &environment)?;
         let folder = settings.data.pod(uid.as_str())?;
         let brings_hosts = mounts.iter().any(|mount| mount.container_path == HOSTS);
-        let of_host = match spec::uses_host_network(pod) && !brings_hosts {
-            true => read_if_there(&settings.host_hosts).map_err(failed_at(&settings.host_hosts))?,
-            false => Vec::new(),
-        };
-        if !brings_hosts && let Some(text) = hosts_file(pod, ips, &of_host, &settings.dns.cluster_domain) {
+        if !brings_hosts {
+            let of_host = match spec::uses_host_network(pod) {
+                true => read_if_there(&settings.host_hosts).map_err(failed_at(&settings.host_hosts))?,
+                false => Vec::new(),
+            };
+            let text = hosts_file(pod, ips, &of_host, &settings.dns.cluster_domain);
             let path = folder.etc_hosts();
             files::write_hosts(&path, &text).map_err(failed_at(&path))?;
             mounts.push(file_mount("etc-hosts", path, HOSTS));

@@ -17,7 +17,8 @@ fn opened(fd: &OwnedFd) -> PathBuf {
 fn parts_are_found_or_made() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = fs::canonicalize(folder.path()).expect("a path");
-    fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).expect("open to all");
+    // As a volume in memory is.
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o1777)).expect("open to all");
     fs::create_dir_all(root.join("real/deep")).expect("made");
     fs::write(root.join("real/file"), "x").expect("written");
     symlink("real", root.join("link")).expect("a link");
@@ -34,8 +35,8 @@ fn parts_are_found_or_made() {
         let fd = open("v", &volume(&root), path).unwrap_or_else(|error| panic!("{path}: {error}"));
         assert_eq!(opened(&fd), root.join(expected), "{path}");
     }
-    let mode = fs::metadata(root.join("new/er")).expect("made").permissions().mode() & 0o777;
-    assert_eq!(mode, 0o777, "as the volume");
+    let mode = fs::metadata(root.join("new/er")).expect("made").permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o777, "as the volume, but for its sticky bit");
 }
 
 #[test]
