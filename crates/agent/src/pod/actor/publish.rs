@@ -52,7 +52,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
             let read = move || WrittenDown::read(&folder, &uid);
             let WrittenDown { has_folder, said, grants, probed } = off_thread(read).await;
             self.had_folder = has_folder;
-            self.said = self.said.take().or(said.filter(|said| !Rejection::is_told_by(said)));
+            let said = said.filter(|said| !Rejection::is_told_by(said)).map(status::recalled);
+            self.said = self.said.take().or(said);
             self.memory.grants = grants;
             self.probes.go_on_from(probed, probes);
         }

@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, ExecAction, PodStatus as ApiStatus};
+use k8s_openapi::api::core::v1::{
+    ContainerStatus, ExecAction, HostPathVolumeSource, PodStatus as ApiStatus, Volume, VolumeMount,
+};
 
 use super::*;
+use crate::manifest::annotation;
 use crate::settings::Settings;
+use crate::source::SourceKind;
 
 impl Scene {
     /// The agent dies without a word, and another one comes.
@@ -37,14 +41,17 @@ impl Scene {
 
 /// Waits until the disk has it.
 async fn until_kept(folder: &Path, phase: &str) {
-    let wanted = format!("\"phase\":\"{phase}\"");
+    until_kept_text(folder, &format!("\"phase\":\"{phase}\"")).await;
+}
+
+async fn until_kept_text(folder: &Path, wanted: &str) {
     let file = folder.join("pods/uid/status.json");
     let waiting = async {
-        while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains(&wanted)) {
+        while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains(wanted)) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{phase} is not kept"));
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{wanted} is not kept"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,6 +110,48 @@ async fn a_pod_that_is_refused_has_failed_but_the_next_agent_may_take_it() {
     scene.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
     scene.until_running(&["web-1"]).await;
     scene.until_phase("Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_was_stopped_before_it_began_begins_under_the_next_agent() {
+    for (policy, init) in [("Never", &[][..]), ("Always", &[][..]), ("Never", &["setup"][..])] {
+        let folder = folder();
+        let of_host = folder.path().join("of-host");
+        let mut waiting = testkit::pod(policy, init, &["job"]);
+        let annotation = (annotation::SOURCE.to_owned(), SourceKind::File.as_str().to_owned());
+        waiting.metadata.annotations = Some([annotation].into());
+        let spec = waiting.spec.as_mut().unwrap();
+        spec.containers[0].volume_mounts = Some(vec![VolumeMount {
+            name: "host".to_owned(),
+            mount_path: "/host".to_owned(),
+            ..VolumeMount::default()
+        }]);
+        spec.volumes = Some(vec![Volume {
+            name: "host".to_owned(),
+            host_path: Some(HostPathVolumeSource {
+                path: of_host.display().to_string(),
+                type_: Some("Directory".to_owned()),
+            }),
+            ..Volume::default()
+        }]);
+        let waiting = Arc::new(waiting);
+        let runtime = FakeRuntime::default();
+        let scene = Scene::start(runtime.clone(), folder.path());
+        scene.send(Operation::Add, std::slice::from_ref(&waiting)).await;
+        let lacks_volume = |all: &[Arc<PodView>]| {
+            all.first().is_some_and(|view| view.events.iter().any(|one| one.reason == "FailedMount"))
+        };
+        scene.until("no volume", lacks_volume).await;
+        scene.handle.stop(PodSelector::All, None);
+        scene.until("end", |all| all[0].stage == Stage::Terminated).await;
+        until_kept_text(folder.path(), "ContainerStatusUnknown").await;
+        let scene = scene.dies_and_comes_back(folder.path(), &runtime).await;
+        scene.send(Operation::Add, &[waiting]).await;
+        scene.until("no volume", lacks_volume).await;
+        assert_eq!(scene.status().phase.as_deref(), Some("Pending"), "{policy} {init:?}");
+        std::fs::create_dir(&of_host).unwrap();
+        scene.until_running(&[if init.is_empty() { "job-0" } else { "setup-0" }]).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
