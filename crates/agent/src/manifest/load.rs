@@ -1,5 +1,6 @@
 //! From the text of a file to its pods, config maps and secrets.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub struct Manifest {
     pub pods: Vec<Arc<Pod>>,
     /// Config maps and secrets beside them.
     pub objects: Objects,
-    /// Remarks.
+    /// Remarks, and objects that are not used since another one has their name.
     pub warnings: Vec<Problem>,
 }
 
@@ -50,6 +51,7 @@ pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
         pods_seen: 0,
         pod_names: BTreeSet::new(),
         problems: Vec::new(),
+        is_spoilt: false,
         left_out: BTreeMap::new(),
         document: 0,
         has_list: false,
@@ -74,6 +76,8 @@ struct Loading<'a> {
     pods_seen: usize,
     pod_names: BTreeSet<ObjectKey>,
     problems: Vec<Problem>,
+    /// Whether it cannot be used.
+    is_spoilt: bool,
     /// How many problems are not told of.
     left_out: BTreeMap<Severity, usize>,
     document: usize,
@@ -86,22 +90,22 @@ impl Loading<'_> {
         let objects = &self.manifest.objects;
         let is_empty =
             self.manifest.pods.is_empty() && objects.config_maps.is_empty() && objects.secrets.is_empty();
-        let has_errors = |problems: &[Problem]| problems.iter().any(|one| one.severity == Severity::Error);
         if self.problems.is_empty() && is_empty && !self.has_list {
             self.problems.push(Problem::error(self.origin.place.as_str(), Issue::Empty));
-        } else if is_empty && !has_errors(&self.problems) {
+            self.is_spoilt = true;
+        } else if is_empty && !self.is_spoilt {
             // Nothing in it is of use: what was said of its documents is not a remark.
             let of_documents = |problem: &&mut Problem| matches!(problem.issue, Issue::Kind { .. });
-            self.problems
-                .iter_mut()
-                .filter(of_documents)
-                .for_each(|problem| problem.severity = Severity::Error);
+            for problem in self.problems.iter_mut().filter(of_documents) {
+                problem.severity = Severity::Error;
+                self.is_spoilt = true;
+            }
         }
         for (severity, count) in self.left_out {
             let more = Problem::error(self.origin.place.as_str(), Issue::LeftOut { count });
             self.problems.push(Problem { severity, ..more });
         }
-        if has_errors(&self.problems) {
+        if self.is_spoilt {
             return Err(self.problems);
         }
         self.manifest.warnings = self.problems;
@@ -214,8 +218,9 @@ impl Loading<'_> {
         let key = key(&mut map.metadata);
         let subject = subject("ConfigMap", &map.metadata);
         self.refuse(node, &subject, validate::config_map(&map));
-        if self.manifest.objects.config_maps.insert(key, Arc::new(map)).is_some() {
-            self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate);
+        match self.manifest.objects.config_maps.entry(key) {
+            Entry::Vacant(place) => drop(place.insert(Arc::new(map))),
+            Entry::Occupied(_) => self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate),
         }
     }
 
@@ -227,8 +232,9 @@ impl Loading<'_> {
         let key = key(&mut secret.metadata);
         let subject = subject("Secret", &secret.metadata);
         self.refuse(node, &subject, validate::secret(&secret));
-        if self.manifest.objects.secrets.insert(key, Arc::new(secret)).is_some() {
-            self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate);
+        match self.manifest.objects.secrets.entry(key) {
+            Entry::Vacant(place) => drop(place.insert(Arc::new(secret))),
+            Entry::Occupied(_) => self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate),
         }
     }
 
@@ -260,6 +266,8 @@ impl Loading<'_> {
     }
 
     fn tell(&mut self, line: u32, subject: Option<String>, severity: Severity, issue: Issue) {
+        // The first one of a name is as good as without the others.
+        self.is_spoilt |= severity == Severity::Error && issue != Issue::Duplicate;
         let told = self.problems.iter().filter(|problem| problem.severity == severity).count();
         if told >= bounded::MOST {
             return self.leave_out(severity, 1);

@@ -154,14 +154,30 @@ fn what_is_not_a_manifest() {
 }
 
 #[test]
-fn names_are_taken_once_a_file() {
-    let twice = bad(&format!("{POD}---\n{POD}"));
+fn of_two_of_a_name_the_first_is_used() {
+    let text = format!("{POD}---\n{POD}").replacen("image: host", "image: first", 1);
+    let twice = load(text.as_bytes(), &origin()).expect("the first is good");
     assert_eq!(
-        twice,
+        shown(&twice.warnings),
         [
             "web.yaml:10 (document 2, Pod default/web-node): FailedValidation: the name is already taken; this one is not used"
         ]
     );
-    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n";
-    assert_eq!(bad(&format!("{map}---\n{map}")).len(), 1);
+    assert_eq!(twice.warnings[0].severity, Severity::Error, "one pod does not run");
+    let images = twice.pods.iter().map(|pod| pod.spec.as_ref().unwrap().containers[0].image.clone().unwrap());
+    assert_eq!(images.collect::<Vec<_>>(), ["first"]);
+
+    let map = |value: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m}}\ndata: {{a: {value}}}\n")
+    };
+    let secret = |value: &str| map(value).replace("ConfigMap", "Secret").replace("\ndata", "\nstringData");
+    let twice = [map("one"), map("two"), secret("one"), secret("two")].join("---\n");
+    let Manifest { objects, warnings, .. } = load(twice.as_bytes(), &origin()).expect("the first are good");
+    assert_eq!(warnings.len(), 2);
+    let key = ObjectKey::new("default", "m");
+    assert_eq!(objects.config_maps[&key].data.as_ref().unwrap()["a"], "one");
+    assert_eq!(objects.secrets[&key].data.as_ref().unwrap()["a"].0, b"one");
+
+    let spoilt = bad(&format!("{POD}---\n{POD}").replacen("image: host", "imagePullPolicy: Sometimes", 1));
+    assert!(spoilt.len() > 1, "what is wrong with the first is not the second's fault: {spoilt:?}");
 }
