@@ -20,7 +20,7 @@ use super::spec::{self, Namespace, Namespaces, SandboxFiles};
 use super::state::{ContainerState, Exit, SandboxState};
 use super::store::{self, Durability};
 use super::user::{self, Wanted};
-use super::{clock, enums, id, namespaces, rootfs, seccomp, supervise};
+use super::{clock, enums, id, namespaces, propagation, rootfs, seccomp, supervise};
 use crate::image::Image;
 
 /// The OCI spec in a container's folder.
@@ -89,6 +89,7 @@ impl Runtime {
         let devices = spec::devices::look_up(&config)?;
         for (index, mount) in config.mounts.iter().enumerate() {
             make_source(index, mount)?;
+            propagation::check(index, mount)?;
         }
         let mut spec = spec::build(&spec::Input {
             config: &config,
@@ -111,7 +112,7 @@ impl Runtime {
         self.note_oom_score(score);
         let shared_mounts = spec::spreads_back(&config);
         if shared_mounts {
-            mount_ns::make_private_mount(&self.layout.containers())?;
+            mount_ns::make_private_mount(&folder)?;
         }
         let log_path = log_path(&sandbox.config.log_directory, &config.log_path)?;
         if let Some(parent) = log_path.as_deref().and_then(std::path::Path::parent) {
@@ -356,6 +357,7 @@ impl Runtime {
             }
             _ => {}
         }
+        mount_ns::undo_private_mount(&folder)?;
         store::remove_dir(&folder)?;
         self.images.release(id).map_err(|error| Error::Image(error.to_string()))
     }

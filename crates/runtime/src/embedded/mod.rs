@@ -31,6 +31,7 @@ mod orphan;
 mod pause;
 mod pod;
 mod process;
+mod propagation;
 #[cfg(test)]
 mod properties;
 mod record;

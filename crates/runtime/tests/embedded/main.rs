@@ -8,6 +8,7 @@ mod groupless;
 mod limits;
 mod network;
 mod processes;
+mod propagation;
 mod requests;
 mod seccomp;
 mod shims;

@@ -123,7 +123,7 @@ static CONTAINER: Type = Type {
         ("tty", Works("on containerd and CRI-O; the embedded runtime refuses it, by name")),
         ("volumeDevices", API_VOLUME),
         ("volumeMounts", Parts(&VOLUME_MOUNT, "")),
-        ("workingDir", OK),
+        ("workingDir", Works("a folder that is missing is made; not with image `host`")),
     ],
 };
 
@@ -171,7 +171,7 @@ static VOLUME_MOUNT: Type = Type {
     name: "VolumeMount",
     fields: &[
         ("mountPath", Works("the embedded runtime refuses `/` and `/dev`, by name")),
-        ("mountPropagation", OK),
+        ("mountPropagation", Works("where the host's mount is shared, as with systemd; elsewhere the container is refused, with the reason")),
         ("name", OK),
         ("readOnly", OK),
         ("recursiveReadOnly", OK),

@@ -7,7 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, unshare};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change, unmount,
+};
 
 use super::settings::{RootfsPlan, Settings};
 use crate::embedded::error::{Error, Result};
@@ -119,6 +122,15 @@ pub(crate) fn make_private_mount(path: &Path) -> Result<()> {
             .map_err(|errno| Error::io(format!("bind {}", path.display()), errno))?;
     }
     change(path, MountPropagationFlags::PRIVATE)
+}
+
+/// Makes a folder a part of what it is in again, if it was not.
+pub(crate) fn undo_private_mount(path: &Path) -> Result<()> {
+    match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+        // It is no mount, it is not there, or nothing can have been mounted there: without rights nobody has.
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::PERM) => Ok(()),
+        Err(errno) => Err(Error::io(format!("unmount {}", path.display()), errno)),
+    }
 }
 
 #[cfg(test)]
