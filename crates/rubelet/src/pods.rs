@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_cri::ListFilter;
-use rubelet_model::{ContainerState, RuntimePod, SandboxState};
+use rubelet_model::{ContainerState, PodRef, RuntimePod, SandboxState};
 
 use crate::clean::clean;
 use crate::exit::Failure;
@@ -53,8 +53,16 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    fn full_name(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
+    /// A pod of which there is a folder, and nothing else. Nobody tells the name of one without logs.
+    pub(crate) fn of_folder(pod: PodRef) -> Self {
+        let PodRef { uid, namespace, name } = pod;
+        let name = if name.is_empty() { uid.to_string() } else { name.to_string() };
+        Self { namespace: namespace.to_string(), name, uid: uid.to_string(), yields: true, ..Self::default() }
+    }
+
+    pub(crate) fn full_name(&self) -> String {
+        let Self { namespace, name, .. } = self;
+        if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") }
     }
 }
 

@@ -13,4 +13,5 @@ mod unrest;
 
 pub use pulse::{Pulse, Unresponsive};
 pub use route::Outlook;
+pub use survey::survey;
 pub use task::{Agent, AgentHandle, AgentParts, PodSelector, Readiness};

@@ -38,11 +38,10 @@ pub(super) struct Before {
 /// The name is what keeps a newer version of a pod from starting before an older one has ended. It must not depend on a
 /// runtime that just now does not tell, so where `told` knows nothing, the folder of the logs does, which is as old as the
 /// pod's own.
-pub(super) fn survey(
-    pods: &Path,
-    logs: &Path,
-    told: impl Fn(&PodUid) -> Option<PodRef>,
-) -> io::Result<Vec<PodRef>> {
+///
+/// # Errors
+/// If the folder of all pods cannot be listed.
+pub fn survey(pods: &Path, logs: &Path, told: impl Fn(&PodUid) -> Option<PodRef>) -> io::Result<Vec<PodRef>> {
     let mut by_logs = None;
     let named = |uid: PodUid| {
         let found = told(&uid)

@@ -61,7 +61,10 @@ pub(super) fn run(args: &Args) -> ExitCode {
 async fn stop(args: &Args) -> Result<usize, NotChosen> {
     let local = args.local.reach().await?;
     let pods = Pods::of(&local).await?;
-    let rows = pods.rows();
+    let mut rows = pods.rows();
+    if let Local::Runtime(lone) = &local {
+        rows.extend(args.local.only_in_folder(lone).await?.into_iter().map(Row::of_folder));
+    }
     // What others made in a shared runtime is not ours to end.
     let is_ours = |row: &&Row| matches!(local, Local::Agent(_)) || args.local.made(&row.uid);
     let wanted: Vec<&Row> = match &args.pod {
@@ -118,7 +121,7 @@ async fn stop_in_runtime(lone: &LoneRuntime, args: &Args, wanted: &[&Row]) -> Re
     let ends = wanted.iter().map(|row| async move {
         end_in_runtime(&lone.client, args.grace_period, &PodUid::from(row.uid.as_str()))
             .await
-            .map_err(|error| (format!("{}/{}", row.namespace, row.name), error))?;
+            .map_err(|error| (row.full_name(), error))?;
         if may_clean_up {
             args.local.forget(&row.uid);
         } else if args.local.made(&row.uid) {
@@ -184,7 +187,7 @@ async fn addresses(client: &RuntimeClient, pod: &RuntimePod) -> Vec<IpAddr> {
 
 fn has_ended(row: &Row) {
     // It has, whether or not that can be shown.
-    let _ = super::show(&(clean(&format!("{}/{} has ended", row.namespace, row.name)) + "\n"));
+    let _ = super::show(&(clean(&format!("{} has ended", row.full_name())) + "\n"));
 }
 
 #[cfg(test)]
@@ -230,6 +233,50 @@ mod tests {
             fs::remove_dir_all(&folder).ok();
             // The agent is gone.
             rustix::fs::flock(&agent, rustix::fs::FlockOperation::Unlock).expect("ours");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pod_of_which_the_runtime_knows_nothing_is_removed_too() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+        let (logs, folders) = (dir.path().join("logs"), dir.path().join("pods"));
+        LastAgent {
+            runtime_endpoint: Some(runtime.endpoint()),
+            pod_logs: logs.clone(),
+            node_name: "n".to_owned(),
+            groups: None,
+        }
+        .write(dir.path())
+        .expect("written");
+        for (name, namespace) in [("one", "shop"), ("two", "shop"), ("three", "bank")] {
+            fs::create_dir_all(folders.join(name)).expect("made");
+            fs::create_dir_all(logs.join(format!("{namespace}_{name}-n_{name}"))).expect("made");
+        }
+        fs::create_dir(folders.join("nameless")).expect("made");
+        let left = |folder: &std::path::Path| {
+            let entries = fs::read_dir(folder).expect("there").map(|entry| entry.expect("read").file_name());
+            let mut names: Vec<String> = entries.map(|name| name.into_string().expect("a text")).collect();
+            names.sort_unstable();
+            names
+        };
+        let data = dir.path().to_str().expect("a text");
+        // It may be in its own runtime, of which this one knows nothing.
+        let line = ["stop", "--all", "--data-dir", data, "-r", &runtime.endpoint()];
+        assert_eq!(stop(&Line::parse_from(line).args).await.expect("nothing to do"), 0);
+        assert_eq!(left(&folders), ["nameless", "one", "three", "two"]);
+        let steps: [(&[&str], &[&str], &[&str]); 3] = [
+            (&["one"], &["nameless", "three", "two"], &["bank_three-n_three", "shop_two-n_two"]),
+            (&["--all", "-n", "shop"], &["nameless", "three"], &["bank_three-n_three"]),
+            (&["--all"], &[], &[]),
+        ];
+        for (what, folders_left, logs_left) in steps {
+            // The lock is kept until this process ends: the next one is another.
+            let _ = fs::remove_file(dir.path().join("agent.lock"));
+            let line = [&["stop", "--data-dir", data], what].concat();
+            assert!(stop(&Line::parse_from(line).args).await.expect("ended") > 0, "{what:?}");
+            assert_eq!(left(&folders), folders_left, "{what:?}");
+            assert_eq!(left(&logs), logs_left, "{what:?}");
         }
     }
 

@@ -9,8 +9,10 @@ use rubelet_agent::board::{ContainerNames, kept_containers};
 use rubelet_agent::cgroup::PodGroups;
 use rubelet_agent::leavings::Leavings;
 use rubelet_agent::runtime::{CallError, CallFailure};
+use rubelet_agent::sync_loop::survey;
 use rubelet_agent::volumes::{DataDirectory, Volumes};
-use rubelet_cri::{Endpoint, EndpointError, Metrics, Options, RuntimeClient};
+use rubelet_cri::{Endpoint, EndpointError, ListFilter, Metrics, Options, RuntimeClient};
+use rubelet_model::PodRef;
 use tokio::time::Instant;
 
 use crate::endpoint::{ENVIRONMENT, endpoint_of_environment};
@@ -166,6 +168,20 @@ impl LocalArgs {
     pub(crate) fn may_clean_up(&self, lone: &LoneRuntime) -> bool {
         let taken = || self.place.try_take().ok().flatten().map(keep);
         lone.has_folder || taken().is_some()
+    }
+
+    /// The pods of this folder of which its runtime knows nothing: they wait for a volume, or were cut off before or after they
+    /// were there. Of another runtime than theirs that says nothing.
+    pub(crate) async fn only_in_folder(&self, lone: &LoneRuntime) -> Result<Vec<PodRef>, Unreachable> {
+        let (true, Some(last)) = (lone.has_folder, self.last_agent()?) else { return Ok(Vec::new()) };
+        let listed = lone.client.list_pods(&ListFilter::All).await.map_err(Unreachable::Runtime)?;
+        // What could not be read may be one of them.
+        if listed.unreadable > 0 {
+            return Ok(Vec::new());
+        }
+        let mut pods = survey(&DataDirectory::new(self.place.path()?).pods(), &last.pod_logs, |_| None)?;
+        pods.retain(|pod| listed.pods.iter().all(|known| known.pod.uid != pod.uid));
+        Ok(pods)
     }
 
     /// Removes what a pod of ours leaves behind that was ended without an agent.
