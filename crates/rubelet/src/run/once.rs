@@ -1,12 +1,14 @@
 //! `rubelet run --once`: runs pods to their end, shows their logs, says what is wrong, and takes them down.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
 use rubelet_agent::board::{PodView, Stage};
-use rubelet_agent::manifest::Severity;
+use rubelet_agent::manifest::{Issue, Problem, Severity};
 use rubelet_agent::runtime::{ImageStore, Runtime};
+use rubelet_agent::source::SourceId;
 use rubelet_agent::sync_loop::{Agent, AgentHandle, Outlook, PodSelector, Readiness};
 
 use super::Plan;
@@ -27,8 +29,13 @@ pub(super) async fn run<R: Runtime + ImageStore>(
         let mut ready = handle.ready();
         let mut changes = handle.board().changes();
         let mut outlook = handle.outlook();
-        // The sender lives in the agent, which runs beside this.
-        let _ = ready.wait_for(Readiness::is_ready).await;
+        let mut problems = handle.problems();
+        // The senders live in the agent, which runs beside this.
+        tokio::select! {
+            biased;
+            _ = ready.wait_for(Readiness::is_ready) => {}
+            _ = problems.wait_for(will_not_be_heard) => return Ok(Ended::SomeFailed),
+        }
         let mut had_pods = false;
         loop {
             let all = handle.board().all();
@@ -70,6 +77,14 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     // What became known last may have been the end of it.
     tell_news(handle, plan, &mut tellers);
     ended
+}
+
+/// Whether a source has become what can never be listed. What can be read now or later is waited for.
+fn will_not_be_heard(problems: &BTreeMap<SourceId, Vec<Problem>>) -> bool {
+    let is_whole = |source: &SourceId, problem: &Problem| problem.place == source.place;
+    problems.iter().any(|(source, all)| {
+        all.iter().any(|problem| problem.issue == Issue::NotAFile && is_whole(source, problem))
+    })
 }
 
 /// How far the pods have come.
@@ -235,5 +250,16 @@ mod tests {
         assert_eq!(course(&[], wanted(0)), Course::Empty);
         assert_eq!(course(&[], wanted(1)), Course::GoesOn, "it comes");
         assert_eq!(course(&[view("1", "web", Stage::Terminated)], wanted(0)), Course::GoesOn, "it goes");
+    }
+
+    #[test]
+    fn only_a_source_that_is_itself_no_file_is_not_waited_for() {
+        let source = SourceId::new(rubelet_agent::source::SourceKind::File, "/pods");
+        let says = |place: &str, issue| {
+            will_not_be_heard(&[(source.clone(), vec![Problem::error(place, issue)])].into())
+        };
+        assert!(says("/pods", Issue::NotAFile));
+        assert!(!says("/pods/pipe", Issue::NotAFile), "the others of the folder are read");
+        assert!(!says("/pods", Issue::Unreadable("not now".to_owned())));
     }
 }

@@ -16,6 +16,12 @@ pub(crate) enum SourcesError {
     Nothing,
     #[error("{}: {source}; give the path of a manifest, or of a folder of them", path.display())]
     NoManifest { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{} is neither a regular file nor a folder: manifests are read again and again, which a pipe, a socket or a device \
+         does not stand; write them to a file",
+        .0.display()
+    )]
+    NotAFile(PathBuf),
     #[error("{0}")]
     BadUrl(#[from] HttpSourceError),
     #[error("--manifest-url-header-file is for a URL: give that with --manifest-url")]
@@ -100,8 +106,12 @@ pub(super) fn sources(plan: &Plan, node_name: &str, data: &Path) -> Result<Vec<A
 
 /// The path of manifests that are there now. Links in it stay: what they lead to is changed by changing them.
 fn manifest_path(given: &Path) -> Result<PathBuf, SourcesError> {
-    let found = given.metadata().and_then(|_| std::path::absolute(given));
-    found.map_err(|source| SourcesError::NoManifest { path: given.to_owned(), source })
+    let found = given.metadata().and_then(|what| Ok((what, std::path::absolute(given)?)));
+    match found {
+        Ok((what, path)) if what.is_file() || what.is_dir() => Ok(path),
+        Ok(_) => Err(SourcesError::NotAFile(given.to_owned())),
+        Err(source) => Err(SourcesError::NoManifest { path: given.to_owned(), source }),
+    }
 }
 
 #[cfg(test)]
@@ -111,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_stay_and_what_is_not_there_is_refused() {
+    fn links_stay_and_what_is_not_there_or_no_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (release, current) = (folder.path().join("41"), folder.path().join("current"));
         std::fs::create_dir(&release).unwrap();
@@ -121,6 +131,11 @@ mod tests {
         for path in [current, release] {
             let error = manifest_path(&path).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{}: No such file", path.display())), "{error}");
+        }
+        let socket = folder.path().join("socket");
+        let _listening = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for path in [socket, PathBuf::from("/dev/null")] {
+            assert!(matches!(manifest_path(&path), Err(SourcesError::NotAFile(_))), "{path:?}");
         }
     }
 }
