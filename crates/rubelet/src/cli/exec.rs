@@ -8,6 +8,7 @@ use std::time::Duration;
 use rubelet_agent::board::ContainerNames;
 use rubelet_cri::{Endpoint, ListFilter, Metrics, Options, RuntimeClient};
 use rubelet_model::{ContainerState, ListedContainer, PodUid};
+use rubelet_runtime::embedded::MAX_EXEC_OUTPUT;
 
 use super::one_pod::OnePod;
 use crate::exit::Failure;
@@ -18,7 +19,7 @@ use crate::pods::{NotOne, Pods};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Without a terminal and without input; the output comes when the command has ended. Ends with the \
-command's own code, or with 1 if it could not be run."
+command's own code, or with 1 if it could not be run, or if its output reached 16 MiB, where runtimes cut it."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -52,6 +53,11 @@ enum ExecError {
     Call(rubelet_cri::Error),
     #[error("{}", super::cannot_print(.0))]
     Unprintable(io::Error),
+    #[error(
+        "the output is cut: a runtime passes on 16 MiB of it and no more, and the command ended with {0}; write it to a file \
+         in the container, or have less of it"
+    )]
+    Cut(i32),
 }
 
 impl ExecError {
@@ -65,7 +71,7 @@ impl ExecError {
             | Self::WhichContainer(_) => Failure::Usage,
             Self::Call(error) if error.is_unavailable() || error.is_timeout() => Failure::Runtime,
             // It can be talked to: the command is what it could not run.
-            Self::Call(_) | Self::Unprintable(_) => Failure::System,
+            Self::Call(_) | Self::Unprintable(_) | Self::Cut(_) => Failure::System,
         }
     }
 }
@@ -103,6 +109,11 @@ async fn exec(args: &Args) -> Result<i32, ExecError> {
         client.exec_sync(&container.id, &args.command, Duration::ZERO).await.map_err(ExecError::Call)?;
     let shown = super::pass_on(&answer.stdout, &mut io::stdout());
     shown.and(super::pass_on(&answer.stderr, &mut io::stderr())).map_err(ExecError::Unprintable)?;
+    // No runtime says that it has cut the output, and nobody should take a part for the whole. Others than ours pass on a few
+    // bytes more.
+    if answer.stdout.len() + answer.stderr.len() >= MAX_EXEC_OUTPUT {
+        return Err(ExecError::Cut(answer.exit_code));
+    }
     Ok(answer.exit_code)
 }
 

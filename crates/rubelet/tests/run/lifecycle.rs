@@ -99,6 +99,16 @@ fn pods_are_looked_at_and_ended_with_and_without_an_agent() {
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "hello\n", "oops\n"));
     let (code, out, _) = text(&node.ask(&["exec", &name, "--", "sh", "-c", "echo inside; exit 7"]));
     assert_eq!((code, out.as_str()), (Some(7), "inside\n"));
+    for (stdout, stderr, is_cut) in [(15, 0, false), (8, 7, false), (17, 0, true), (9, 9, true)] {
+        let script = format!("head -c {stdout}M /dev/zero; head -c {stderr}M /dev/zero >&2");
+        let (code, out, err) = text(&node.ask(&["exec", &name, "--", "sh", "-c", &script]));
+        assert_eq!(
+            (code, err.contains("the output is cut")),
+            (Some(i32::from(is_cut)), is_cut),
+            "{stdout} {stderr}"
+        );
+        assert!(out.len() >= stdout.min(15) << 20, "what there is of it is shown: {}", out.len());
+    }
     let (code, _, err) = text(&node.ask(&["exec", &name, "-c", "d", "--", "true"]));
     assert!(code == Some(2) && err.contains("the pod has no container d; it has c"), "{err}");
     for command in ["logs", "describe", "stop"] {

@@ -33,8 +33,8 @@ const MAX_PIPE: usize = 1 << 20;
 /// How long after its time limit a command may take to be gone.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
-/// Both streams together must fit into one message of the usual limit.
-const MAX_ANSWER: usize = MAX_OUTPUT - 4096;
+/// How many bytes of its output a command gets back at most: both streams together must fit into one message of the usual limit.
+pub const MAX_ANSWER: usize = MAX_OUTPUT - 4096;
 
 impl Runtime {
     pub(crate) async fn exec_sync(

@@ -56,6 +56,7 @@ mod user;
 mod view;
 
 pub use error::Error;
+pub use exec::MAX_ANSWER as MAX_EXEC_OUTPUT;
 pub use rootless::{Root, is_root};
 pub use runtime::Options;
 pub use server::{NAME, serve};
