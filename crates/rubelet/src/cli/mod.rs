@@ -25,7 +25,7 @@ use clap::Parser;
 
 use crate::clean::clean_lines;
 use crate::exit::Failure;
-use crate::log::remark;
+use crate::log::Log;
 
 /// Keeps pods running, and shows what a container runtime does.
 #[derive(Debug, Parser)]
@@ -128,9 +128,13 @@ fn cannot_print(error: &io::Error) -> String {
     format!("cannot print: {error}")
 }
 
-/// Says what went wrong, on standard error, and how the command ends for it.
+/// Says what went wrong, on standard error, and how the command ends for it. A pipe that nobody reads does not keep it from
+/// ending.
 fn fail(failure: Failure, error: &dyn Display) -> ExitCode {
-    remark(complaint(error));
+    let log = Log::default();
+    log.start_on_stderr();
+    log.print(&complaint(error));
+    log.end();
     failure.into()
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::clean::clean;
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
-use crate::log::remark;
+use crate::log::Log;
 use crate::recording;
 use crate::signals::{output, standstill, told_to_end};
 use crate::watch::Events;
@@ -44,15 +44,23 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> ExitCode {
     output::never_stops_this_thread();
-    super::on_one_thread(async {
-        match record(args).await {
+    // Nobody may read what is said of it, which is no reason not to record, or not to end.
+    let log = Log::default();
+    log.start_on_stderr();
+    let code = super::on_one_thread(async {
+        match record(args, &log).await {
             Ok(()) => ExitCode::SUCCESS,
-            Err((failure, error)) => super::fail(failure, &error),
+            Err((failure, error)) => {
+                log.print(&super::complaint(&error));
+                failure.into()
+            }
         }
-    })
+    });
+    log.end();
+    code
 }
 
-async fn record(args: &Args) -> Result<(), (Failure, String)> {
+async fn record(args: &Args, log: &Log) -> Result<(), (Failure, String)> {
     let mut told_to_end = pin!(told_to_end());
     let found = tokio::select! {
         () = &mut told_to_end => return Ok(()),
@@ -67,9 +75,8 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
     let mut pleg = Pleg::new(CriObserver::new(found.client.clone()), config, Metrics::default());
     pleg.record(Some(recorder));
     let mut events = pleg.handle().subscribe();
-    // Before events are followed: somebody may not read this, and who waits for that must not hold up the runtime.
     let about = clean(&about);
-    remark(format_args!("recording {about} into {}{}", args.output.display(), until(args.time)));
+    log.print(&format!("recording {about} into {}{}", args.output.display(), until(args.time)));
     pleg.start();
     let time_is_over = async {
         match args.time {
@@ -94,7 +101,7 @@ async fn record(args: &Args) -> Result<(), (Failure, String)> {
         finished.map_err(|error| (Failure::System, format!("the recording is not complete: {error}")))?;
     }
     let heard = crate::count::count(count, "event");
-    remark(format_args!("{heard}; play again with: rubelet replay {}", args.output.display()));
+    log.print(&format!("{heard}; play again with: rubelet replay {}", args.output.display()));
     Ok(())
 }
 

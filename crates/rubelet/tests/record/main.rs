@@ -1,5 +1,6 @@
 //! `rubelet record` and `rubelet replay`, as programs.
 
+use std::io::PipeReader;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -69,6 +70,45 @@ async fn nobody_needs_to_read_standard_error() {
         let ended = tokio::time::timeout(PATIENCE, rubelet(&args).stderr(full()).stdout(full()).status());
         assert_eq!(ended.await.expect("it ends").expect("it runs").code(), Some(code), "{args:?}");
     }
+}
+
+/// A pipe that takes nothing more, and that nobody reads.
+fn full_pipe() -> (PipeReader, Stdio) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let room = rustix::pipe::fcntl_getpipe_size(&writer).expect("its size");
+    std::io::Write::write_all(&mut &writer, &vec![b'\n'; room]).expect("it takes that much");
+    (reader, writer.into())
+}
+
+#[tokio::test]
+async fn a_standard_error_that_is_stuck_keeps_nobody_from_recording_or_from_ending() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(folder.path().join("s")).await.expect("served");
+    runtime.world(|world| world.add_pod(PodSpec::new("shop", "web").container("main")));
+    let endpoint = runtime.endpoint();
+    let record = |file: &Path, more: &[&str]| {
+        let (reader, stuck) = full_pipe();
+        let path = file.display().to_string();
+        let mut command = rubelet(&["record", "-o", &path, "--runtime-endpoint", &endpoint]);
+        (command.args(more).stderr(stuck).spawn().expect("it starts"), reader)
+    };
+    let ended = async |mut child: tokio::process::Child| {
+        tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").expect("it ran").code()
+    };
+    let file = folder.path().join("for-a-while");
+    let (child, _reader) = record(&file, &["--for", "500ms"]);
+    assert_eq!(ended(child).await, Some(0));
+    assert_eq!(run(&["replay", &file.display().to_string()]).await.status.code(), Some(0), "it is whole");
+
+    let (child, _reader) = record(&file, &["--for", "500ms"]);
+    assert_eq!(ended(child).await, Some(1), "the file is there already, and nobody hears it");
+
+    let file = folder.path().join("until-told");
+    let (child, _reader) = record(&file, &[]);
+    until_recorded(&file, "inspected").await;
+    let pid = child.id().expect("it runs").to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    assert_eq!(ended(child).await, Some(0));
 }
 
 #[tokio::test]
