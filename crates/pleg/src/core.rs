@@ -21,6 +21,7 @@ mod protocol;
 #[cfg(feature = "record")]
 mod replayed;
 mod rounds;
+mod silence;
 mod stream;
 mod tally;
 mod telling;
@@ -35,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use agenda::{Agenda, Task};
 use period::Period;
 use rounds::Round;
+use silence::Silences;
 use stream::Announced;
 use wishes::Wish;
 
@@ -73,6 +75,9 @@ pub(crate) struct Core {
     agenda: Agenda,
     /// Looks under way, by when they were asked for.
     looks: BTreeMap<PodUid, Wish>,
+    /// Looks that were given up, since nobody answered.
+    #[serde(default)]
+    silences: Silences,
     /// Looks wanted, by when somebody asked.
     nudges: BTreeMap<PodUid, Wish>,
     /// Asked for before the pod had a record, and since the last full list.
@@ -94,6 +99,9 @@ pub(crate) struct Core {
     #[serde(default)]
     last_look: Option<Stamp>,
     last_inspection: Option<Stamp>,
+    /// Corrections do not say of what, as in recordings of earlier versions.
+    #[serde(skip)]
+    corrections_are_bare: bool,
 }
 
 impl Core {
@@ -115,6 +123,7 @@ impl Core {
             announced: Announced::default(),
             agenda: Agenda::default(),
             looks: BTreeMap::new(),
+            silences: Silences::default(),
             nudges: BTreeMap::new(),
             early_reinspects: BTreeMap::new(),
             lanes: Lanes::new(LaneLimits {
@@ -132,6 +141,7 @@ impl Core {
             list_facts: ListFacts::default(),
             last_look: None,
             last_inspection: None,
+            corrections_are_bare: false,
         }
     }
 
@@ -165,12 +175,9 @@ impl Core {
     /// When [`Input::Tick`] has something to do, if ever.
     #[must_use]
     pub(crate) fn next_tick(&self) -> Option<Stamp> {
-        let list = match self.full_list {
-            FullList::DueAt(due) => Some(due),
-            FullList::InFlight { .. } => None,
-        };
-        let others = [self.lanes.next_demotion(), self.announced.next_tick(), self.agenda.next()];
-        list.into_iter().chain(others.into_iter().flatten()).min()
+        let all =
+            [self.list_due(), self.lanes.next_demotion(), self.announced.next_tick(), self.agenda.next()];
+        all.into_iter().flatten().min()
     }
 
     /// How the runtime's announcements go.
@@ -239,6 +246,7 @@ impl Core {
         Health {
             last_look: self.last_look.map(|asked| asked.until(now)),
             last_inspection: self.last_inspection.map(|begun| begun.until(now)),
+            hung_looks: self.hung_looks(calls, now),
             waiting_pods: self.records.values().filter(|record| self.waits_long(record, now)).count(),
             ..health
         }

@@ -17,10 +17,11 @@ pub struct PodEvent {
     pub kind: EventKind,
     /// To which pod.
     pub pod: PodRef,
-    /// To what in the pod; nothing for [`EventKind::PodSync`].
+    /// To what in the pod; nothing for an [`EventKind::PodSync`] of the pod as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
-    /// How it ended, for [`EventKind::ContainerDied`] of a container whose end the runtime has told.
+    /// How it ended, for [`EventKind::ContainerDied`] of a container whose end the runtime has told, and for an
+    /// [`EventKind::PodSync`] that corrects what was told of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
     /// When it happened, by the runtime's clock, where the runtime tells.
@@ -44,7 +45,7 @@ pub enum EventKind {
     ContainerDied,
     /// The runtime no longer knows it.
     ContainerRemoved,
-    /// Something about the pod changed that no other event tells.
+    /// Something about the pod changed that no other event tells. With a subject: more is known of how that ended.
     PodSync,
     /// A state that tells nothing yet (created, unknown) came or went. The pod is inspected and its cache entry
     /// renewed, but subscribers are not told, as in the kubelet.

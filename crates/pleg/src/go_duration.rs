@@ -30,6 +30,12 @@ impl GoDuration {
     pub const fn in_tenths(duration: Duration) -> Self {
         Self::in_steps_of(duration, Duration::from_millis(100))
     }
+
+    /// Down to a millisecond: nobody reads more of a waiting time.
+    #[must_use]
+    pub const fn in_millis(duration: Duration) -> Self {
+        Self::in_steps_of(duration, Duration::from_millis(1))
+    }
 }
 
 impl fmt::Display for GoDuration {

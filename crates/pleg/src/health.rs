@@ -88,6 +88,9 @@ pub struct Health {
     pub unreadable_entries: usize,
     /// The pods that cannot be inspected, longest first.
     pub stuck_pods: Vec<StuckPod>,
+    /// The pods of which a look, which is the list of one pod, is not answered, longest first: a list of all takes its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hung_looks: Vec<HungLook>,
     /// How many pods have waited for their turn to be inspected for longer than that should take.
     #[serde(default)]
     pub waiting_pods: usize,
@@ -118,6 +121,22 @@ pub struct StuckPod {
     /// How the last one failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ObserveError>,
+}
+
+/// A pod of which looks are not answered, as a report shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HungLook {
+    /// Which pod.
+    pub pod: PodRef,
+    /// For how long none has been.
+    #[serde(rename = "ageSeconds", with = "crate::go_duration::seconds")]
+    pub age: Duration,
+    /// The call that is being waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallReport>,
+    /// How many looks were given up meanwhile.
+    pub given_up: u64,
 }
 
 impl Health {
@@ -178,6 +197,7 @@ impl Health {
             list_call: list_call.map(|call| call.report(now)),
             unreadable_entries: list.unreadable,
             stuck_pods,
+            hung_looks: Vec::new(),
             waiting_pods: 0,
         }
     }
@@ -204,6 +224,9 @@ impl fmt::Display for Health {
         for pod in &self.stuck_pods {
             write!(f, "; {pod}")?;
         }
+        for look in &self.hung_looks {
+            write!(f, "; {look}")?;
+        }
         match self.waiting_pods {
             0 => {}
             1 => f.write_str("; 1 pod waits for inspection")?,
@@ -215,18 +238,32 @@ impl fmt::Display for Health {
 
 impl fmt::Display for StuckPod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pod {} not inspected for {}", self.pod, GoDuration(self.age))?;
+        write!(f, "pod {} not inspected for {}", self.pod, GoDuration::in_millis(self.age))?;
         if let Some(call) = &self.call {
             write!(f, ", {}", call.call)?;
             if let Some(target) = &call.target {
                 write!(f, " of {target}")?;
             }
-            write!(f, " in flight for {}", GoDuration(call.age))?;
+            write!(f, " in flight for {}", GoDuration::in_millis(call.age))?;
         }
         match (&self.last_error, self.failures) {
             (Some(error), 1) => write!(f, ", failed once: {error}"),
             (Some(error), failures) => write!(f, ", failed {failures} times: {error}"),
             (None, _) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for HungLook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "looks at pod {} not answered for {}", self.pod, GoDuration::in_millis(self.age))?;
+        if let Some(call) = &self.call {
+            write!(f, ", {} in flight for {}", call.call, GoDuration::in_millis(call.age))?;
+        }
+        match self.given_up {
+            0 => Ok(()),
+            1 => f.write_str(", given up once for a list of all"),
+            times => write!(f, ", given up {times} times for a list of all"),
         }
     }
 }

@@ -111,7 +111,7 @@ pub use event::{EventKind, Exit, PodEvent, Subject, Trigger};
 pub use feed::{PER_POD, Subscription};
 pub use go_duration::{GoDuration, seconds};
 pub use handle::{Handle, Pleg};
-pub use health::{Health, StuckPod};
+pub use health::{Health, HungLook, StuckPod};
 pub use metrics::Metrics;
 pub use observe::{Call, Failure, Listing, Observe, ObserveError};
 pub use progress::{CallReport, Calling, Progress};

@@ -41,7 +41,7 @@ impl CallInFlight {
     /// In words, as of `now`.
     #[must_use]
     pub(crate) fn describe(&self, now: Stamp) -> String {
-        let age = GoDuration(self.since.until(now));
+        let age = GoDuration::in_millis(self.since.until(now));
         match &self.target {
             Some(target) => format!("{} of {target} in flight for {age}", self.call),
             None => format!("{} in flight for {age}", self.call),

@@ -12,7 +12,10 @@
 //!   pod is withheld;
 //! - `version-1-rules-3`: begins with a state in which an inspection is under way that began too soon to be a second look, and
 //!   in which what was found of two pods is withheld; a second look is due while an inspection is under way, and one of the pods
-//!   cannot be inspected any more.
+//!   cannot be inspected any more;
+//! - `version-1-rules-4`: begins with a state in which a look was given up and another one hangs, two ends of a pod are incomplete,
+//!   and a pod is gone and waited for. It comes back and goes again, the ends are corrected, and something lives between the
+//!   opening of a stream and the first list.
 
 use std::path::Path;
 
@@ -39,7 +42,14 @@ fn fixture(name: &str) -> std::path::PathBuf {
 
 #[test]
 fn recordings_of_the_first_version() {
-    for name in ["version-1", "version-1-ring", "version-1-gap", "version-1-rules-2", "version-1-rules-3"] {
+    for name in [
+        "version-1",
+        "version-1-ring",
+        "version-1-gap",
+        "version-1-rules-2",
+        "version-1-rules-3",
+        "version-1-rules-4",
+    ] {
         let wanted = std::fs::read_to_string(fixture(&format!("{name}.events"))).expect("a fixture");
         let recording = format!("{name}.recording");
         assert_eq!(events(&recording), wanted, "{name}");

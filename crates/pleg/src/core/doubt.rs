@@ -54,7 +54,7 @@ pub(super) fn better_end(first: Option<End>, other: Option<End>) -> Option<End> 
 }
 
 /// How a container ended, and when.
-fn end(container: &ContainerStatus) -> End {
+pub(super) fn end(container: &ContainerStatus) -> End {
     let exit = Exit {
         code: container.exit_code,
         reason: container.reason.clone(),
@@ -119,6 +119,15 @@ impl Record {
             .filter(move |id| !self.has_told_end(id) && !self.untold_ends.contains_key(*id))
     }
 
+    /// It is as it was committed, so nobody has ended: who does later is waited for anew. Unless something else is withheld that
+    /// has waited for long enough.
+    pub(super) fn forget_awaited(&mut self) {
+        if self.withheld().is_empty() {
+            self.awaited_ends.clear();
+            self.patience_ends = None;
+        }
+    }
+
     /// Until when to wait for word of ends, if anybody waits.
     fn last_words_by(&self) -> Option<Stamp> {
         let last = self.awaited_ends.values().max().copied()?;
@@ -158,12 +167,13 @@ impl Record {
         self.untold_ends.extend(later);
     }
 
-    /// Whether it tells more of an end that may not have been the whole truth, and that has been told.
-    pub(super) fn is_corrected_by(&self, status: &PodStatus) -> bool {
-        self.incomplete_ends.keys().any(|id| {
+    /// The containers of whose end, which may not have been the whole truth and has been told, it tells more.
+    pub(super) fn corrected_by(&self, status: &PodStatus) -> Vec<ContainerId> {
+        let is_corrected = |id: &&ContainerId| {
             let before = self.status.as_ref().and_then(|before| before.container(id));
             status.container(id).is_some_and(|now| before != Some(now))
-        })
+        };
+        self.incomplete_ends.keys().filter(is_corrected).cloned().collect()
     }
 
     /// Keeps account of the ends that may not be the whole truth: those that `status` adds, and those of before that
@@ -259,6 +269,8 @@ impl Core {
         let Some(record) = self.records.get_mut(uid) else { return false };
         record.awaited_ends.retain(|id, _| silent.contains(id));
         if silent.is_empty() {
+            // Whoever ends next is waited for anew.
+            record.patience_ends = None;
             return false;
         }
         for id in silent {

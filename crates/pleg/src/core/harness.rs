@@ -87,6 +87,8 @@ pub(super) struct Harness {
     pub(super) core: Core,
     pub(super) cache: CacheWriter,
     nanos: u64,
+    /// The time of day, which stands still unless somebody sets it.
+    pub(super) wall: UnixNanos,
     /// Addresses that an inspection of a pod finds.
     pub(super) ips: BTreeMap<PodUid, Vec<IpAddr>>,
     /// How containers ended that did not end as most do, as an inspection finds it.
@@ -120,6 +122,7 @@ impl Harness {
             core: Core::new(config, Stamp::from_nanos(1)),
             cache: CacheWriter::new(Arc::default()),
             nanos: 1,
+            wall: UnixNanos(1_000),
             ips: BTreeMap::new(),
             exits: BTreeMap::new(),
             failing: BTreeSet::new(),
@@ -142,7 +145,7 @@ impl Harness {
     /// A new moment, later than all before.
     pub(super) fn now(&mut self) -> Now {
         self.nanos += 1;
-        Now { stamp: Stamp::from_nanos(self.nanos), wall: UnixNanos(1_000) }
+        Now { stamp: Stamp::from_nanos(self.nanos), wall: self.wall }
     }
 
     pub(super) fn pass(&mut self, time: Duration) {

@@ -27,7 +27,7 @@ struct Findings {
 impl Core {
     /// Starts the full list when it is due, else the looks that were asked for.
     pub(super) fn start_lists(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let FullList::DueAt(mut due) = self.full_list else { return };
+        let Some(mut due) = self.list_due() else { return };
         let more = self.nudges.keys().filter(|pod| !self.looks.contains_key(*pod)).count();
         let too_many = more > 0 && self.looks.len() + more > self.config.look_limit;
         let only_a_full_list_shows_it =
@@ -96,10 +96,11 @@ impl Core {
             out.push(Effect::Publish(News::Measure(Measure::RelistInterval(last.until(now.stamp)))));
         }
         // Whoever is being looked at is in the full list too.
-        let looks = std::mem::take(&mut self.looks);
-        out.extend(
-            looks.into_iter().map(|(pod, look)| Effect::Ask(Ask::AbandonLook { pod, asked: look.at })),
-        );
+        for (pod, look) in std::mem::take(&mut self.looks) {
+            tracing::debug!(%pod, "the look at it is given up: all pods are listed instead");
+            self.silences.given_up(pod.clone(), look.at, now.stamp);
+            out.push(Effect::Ask(Ask::AbandonLook { pod, asked: look.at }));
+        }
         self.nudges.clear();
         self.full_list = FullList::InFlight { asked: now.stamp };
         out.push(Effect::Ask(Ask::List { asked: now.stamp }));
@@ -261,6 +262,7 @@ impl Core {
     ) {
         let Some(look) = self.looks.get(uid).copied().filter(|look| look.at == asked) else { return };
         self.looks.remove(uid);
+        self.silences.answered(uid);
         let listing = match answer {
             Ok(listing) => listing,
             Err(error) => {

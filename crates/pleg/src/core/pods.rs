@@ -33,6 +33,7 @@ impl Core {
         let mut was_withdrawn = false;
         let settled = !is_asked_about && matches!(record.latest(), Latest::AsCommitted);
         if settled {
+            record.forget_awaited();
             if matches!(record.inspection, Inspection::Queued { .. }) {
                 record.inspection = Inspection::Idle;
                 self.lanes.withdraw(uid);
@@ -83,7 +84,7 @@ impl Core {
         out.push(Effect::Publish(News::Forget { pod: uid.clone() }));
         let changes = record.changes(None);
         let (asked, ends) = (record.listed_at, &record.untold_ends);
-        let telling = Telling { pod: &record.pod, trigger, asked, status: None, is_corrected: false, ends };
+        let telling = Telling { pod: &record.pod, trigger, asked, status: None, corrected: &[], ends };
         self.tell(&telling, changes, record.reinspect.is_some(), now, out);
         if record.held {
             out.push(Effect::Publish(News::Settle { pod: uid.clone(), asked: record.listed_at }));
@@ -220,7 +221,7 @@ impl Core {
         record.doubt = None;
         record.awaited_ends.clear();
         record.patience_ends = None;
-        let is_corrected = record.is_corrected_by(&status);
+        let corrected = record.corrected_by(&status);
         if let Some(due) = record.note_incomplete_ends(&status, started, now.stamp) {
             self.agenda.inspect(uid.clone(), due);
         }
@@ -232,7 +233,8 @@ impl Core {
         let ends = record.untold_ends.clone();
         self.records.commit(snapshot, status.clone());
         out.push(Effect::Publish(News::Store { pod: uid.clone(), status: Ok(status.clone()), asked }));
-        let telling = Telling { pod: &pod, trigger, asked, status: Some(&status), is_corrected, ends: &ends };
+        let (corrected, ends) = (&corrected[..], &ends);
+        let telling = Telling { pod: &pod, trigger, asked, status: Some(&status), corrected, ends };
         self.tell(&telling, changes, asked_for, now, out);
         self.settle_announcements(uid);
     }

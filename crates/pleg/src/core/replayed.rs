@@ -8,7 +8,15 @@
 use super::{Core, FullList, Input};
 use crate::records::Inspection;
 
+/// From these rules on, a correction says of what it is, and how that ended.
+const NAMED_CORRECTIONS: u32 = 4;
+
 impl Core {
+    /// From now on it tells what it is told of as by these rules, as far as they say how things are told.
+    pub(crate) fn tell_by(&mut self, rules: u32) {
+        self.corrections_are_bare = rules < NAMED_CORRECTIONS;
+    }
+
     /// Makes an answer one to the question that is open. Whether there is one; what is no answer needs none.
     pub(crate) fn fit(&self, input: &mut Input) -> bool {
         match input {

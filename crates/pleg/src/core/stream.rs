@@ -164,13 +164,18 @@ impl Announced {
 
     /// Whether something that was heard at `at` and announced at `announced`, by the runtime's clock, may have been kept
     /// for us from before we listened. Runtimes hand over what they kept when a stream is opened; the time of day
-    /// counts only then, since a runtime may say any, and keep short lives from being told.
-    fn may_be_old(&self, announced: Option<UnixNanos>, at: Stamp) -> bool {
+    /// counts only then, since a runtime may say any, and keep short lives from being told. Before the first list was answered,
+    /// which may take its time, only the time of day tells what is news.
+    fn may_be_old(&self, announced: Option<UnixNanos>, at: Stamp, now: Now) -> bool {
+        let announced = announced.filter(|announced| announced.is_set());
+        let is_news = |open: Now| announced.is_some_and(|at| open.wall < at && at <= now.wall);
+        if self.open.is_some_and(is_news) {
+            return false;
+        }
         // Recordings of earlier versions have only the baseline.
         let listed = self.listed.or(self.baseline.map(|baseline| baseline.answered));
         let Some(listed) = listed else { return true };
-        let is_early =
-            |open: Now| announced.is_some_and(|announced| announced.is_set() && announced < open.wall);
+        let is_early = |open: Now| announced.is_some_and(|announced| announced < open.wall);
         at < listed || (at < listed.plus(HANDED_OVER) && self.open.is_some_and(is_early))
     }
 
@@ -268,7 +273,7 @@ impl Core {
             return;
         }
         let pod = pod.or_else(|| record.map(|record| record.pod.clone()));
-        let is_old = self.announced.may_be_old(announced_at, at);
+        let is_old = self.announced.may_be_old(announced_at, at, now);
         let thing = self.announced.things.entry(id).or_insert_with(|| Thing {
             pod: None,
             subject: None,

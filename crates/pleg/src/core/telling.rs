@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rubelet_model::{ContainerId, PodRef, PodStatus, UnixNanos};
+use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodRef, PodStatus, UnixNanos};
 
-use super::doubt::better_end;
+use super::doubt::{better_end, end};
 use super::{Core, Effect, News};
 use crate::clock::{Now, Stamp};
 use crate::event::{End, EventKind, PodEvent, Subject, Trigger};
@@ -18,8 +18,8 @@ pub(super) struct Telling<'a> {
     /// When the list that showed it was asked for.
     pub(super) asked: Stamp,
     pub(super) status: Option<&'a Arc<PodStatus>>,
-    /// Whether more is known now of an end that was told.
-    pub(super) is_corrected: bool,
+    /// The containers of whose end, which was told, more is known now.
+    pub(super) corrected: &'a [ContainerId],
     /// How containers ended, as inspections have shown it.
     pub(super) ends: &'a BTreeMap<ContainerId, End>,
 }
@@ -39,6 +39,17 @@ impl Telling<'_> {
         };
         at.is_set().then_some(at)
     }
+
+    /// What more is known of ends that were told.
+    fn corrections(&self) -> impl Iterator<Item = (Subject, Option<End>)> {
+        let containers = self.corrected.iter().filter_map(|id| self.status?.container(id));
+        containers.map(|container| {
+            let ContainerStatus { id, name, attempt, .. } = container;
+            let subject = Subject::Container { id: id.clone(), name: name.clone(), attempt: *attempt };
+            let has_ended = container.state == ContainerState::Exited;
+            (subject, has_ended.then(|| end(container)))
+        })
+    }
 }
 
 impl Core {
@@ -54,6 +65,15 @@ impl Core {
         let announced: Vec<_> = changes.iter().map(|change| self.announced_exit(&change.subject)).collect();
         self.account_for(telling, &changes, now);
         let mut delivered = 0;
+        // Before what has changed: nothing is told of what was told as removed.
+        let named = (!self.corrections_are_bare).then(|| telling.corrections());
+        for (subject, known) in named.into_iter().flatten() {
+            delivered += 1;
+            let (exit, ended_at) = known.unzip();
+            let (subject, happened_at) = (Some(subject), ended_at.flatten());
+            let event = self.event(EventKind::PodSync, telling.pod, telling.trigger, now);
+            out.push(Effect::Publish(News::Tell(PodEvent { subject, exit, happened_at, ..event })));
+        }
         for (Change { subject, kinds, .. }, announced) in changes.into_iter().zip(announced) {
             // What was announced may be the only word on an end, or the only one that is not made up.
             let (exit, ended_at) = better_end(telling.end(&subject), announced).unzip();
@@ -71,7 +91,8 @@ impl Core {
                 out.push(Effect::Publish(News::Tell(PodEvent { subject, exit, happened_at, ..event })));
             }
         }
-        if telling.is_corrected || (asked_for && delivered == 0) {
+        let is_corrected = self.corrections_are_bare && !telling.corrected.is_empty();
+        if is_corrected || (asked_for && delivered == 0) {
             let event = self.event(EventKind::PodSync, telling.pod, telling.trigger, now);
             out.push(Effect::Publish(News::Tell(event)));
         }

@@ -13,8 +13,8 @@ use crate::observe::{Listing, ObserveError};
 /// The version of the format that is written. Readers know all up to theirs.
 pub(super) const VERSION: u32 = 1;
 
-/// By which rules the core decides. Raised whenever the same inputs may lead to other questions than before.
-pub(super) const RULES: u32 = 3;
+/// By which rules the core decides. Raised whenever the same inputs may lead to other questions, or events, than before.
+pub(super) const RULES: u32 = 4;
 
 /// The first entry of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -72,7 +72,8 @@ impl<R: BufRead> Replay<R> {
                 match self.recording.next()? {
                     None => return Ok(None),
                     Some(Read::End) => {}
-                    Some(Read::State(core)) => {
+                    Some(Read::State(mut core)) => {
+                        core.tell_by(self.recording.header().rules);
                         self.core = Some(core);
                         self.last_list = LastList::default();
                     }

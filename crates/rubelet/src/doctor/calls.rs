@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use pleg::{Failure, GoDuration, Report, StuckPod};
+use pleg::{Failure, GoDuration, HungLook, Report};
 
 use super::facts::{Facts, Lists, Unanswered};
-use super::finding::{Finding, NAMED, Severity, one_by_one};
+use super::finding::{Finding, Severity, one_by_one, some_names};
+use super::inspections;
 
 /// Both lists together take no longer than this on a node that is well.
 const SLOW_LIST: Duration = Duration::from_secs(1);
 /// What has not been answered for so long hangs. As for a watch: slow runtimes take a second or two.
 pub(super) const HANGS: Duration = Duration::from_secs(3);
-/// An inspection is one of many, and each is short.
-const INSPECTION_HANGS: Duration = Duration::from_millis(500);
 /// The largest message that runtimes send, and that most clients take.
 const MESSAGE_LIMIT: usize = 16 << 20;
 /// So many dead containers are more than any clean-up leaves.
@@ -22,6 +21,8 @@ const TOO_LARGE: &str = "remove dead containers (crictl rm, or the kubelet's max
                          annotations: runtimes send 16 MiB at most, whatever their clients would take";
 const LIST_HANGS: &str = "the runtime waits for something itself: a disk that hangs (dmesg, iostat) or a lock; \
                           take its stacks (SIGUSR1 to containerd) before restarting it";
+const LOOK_HANGS: &str = "a kubelet asks for a pod alone whenever it acts on it: take the runtime's stacks while it hangs (SIGUSR1 to \
+                          containerd), and look for a lock or a slow disk (dmesg, iostat)";
 
 pub(super) fn judge(facts: &Facts, findings: &mut Vec<Finding>) {
     let list_trouble = list_trouble(facts);
@@ -35,7 +36,8 @@ pub(super) fn judge(facts: &Facts, findings: &mut Vec<Finding>) {
     // A list that does not answer is why, and says more.
     let pleg_stands = if list_trouble.is_none() { pleg_trouble(facts, report) } else { None };
     findings.extend(list_trouble.or(pleg_stands));
-    judge_inspections(report, findings);
+    findings.extend(one_by_one(&report.health.hung_looks, hung_look, more_hung_looks));
+    inspections::judge(facts, report, findings);
 }
 
 /// Why there is no list, from whoever has waited for it: the PLEG, or we.
@@ -81,15 +83,12 @@ fn list_fails(evidence: String) -> Finding {
 }
 
 /// There was no time to tell a slow runtime from one that hangs.
-fn too_short(call: &str, waited: Duration) -> Finding {
+pub(super) fn too_short(call: &str, waited: Duration) -> Finding {
     Finding {
         name: "tooShort",
         severity: Severity::Unclear,
         what: format!("the time was too short to see whether the runtime answers {call}"),
-        evidence: format!(
-            "no answer yet after {}",
-            GoDuration::in_steps_of(waited, Duration::from_millis(1))
-        ),
+        evidence: format!("no answer yet after {}", GoDuration::in_millis(waited)),
         advice: "look for longer, as with --for 10s: each call must have had 3s to tell a slow runtime from one that hangs",
     }
 }
@@ -139,49 +138,27 @@ fn pleg_trouble(facts: &Facts, report: &Report) -> Option<Finding> {
     })
 }
 
-fn judge_inspections(report: &Report, findings: &mut Vec<Finding>) {
-    findings.extend(one_by_one(&report.health.stuck_pods, stuck_pod, more_stuck_pods));
-    if report.health.waiting_pods > 0 {
-        findings.push(Finding {
-            name: "inspectionsWait",
-            severity: Severity::Warning,
-            what: format!(
-                "{} pods wait for inspection: the status calls of others take all places",
-                report.health.waiting_pods
-            ),
-            evidence: format!("{} inspections in flight", report.inspections_in_flight),
-            advice: "mend the pods whose calls hang; the others come after them",
-        });
+/// Whether it is slow or hangs, nobody knows: it is not waited for any longer than the list that takes its place.
+fn hung_look(look: &HungLook) -> Finding {
+    Finding {
+        name: "lookHangs",
+        severity: Severity::Warning,
+        what: format!(
+            "pod {}: the runtime does not answer when it is asked for this pod alone; a list of all pods shows it, later",
+            look.pod
+        ),
+        evidence: look.to_string(),
+        advice: LOOK_HANGS,
     }
 }
 
-fn more_stuck_pods(more: &[StuckPod]) -> Finding {
-    let names: Vec<String> = more.iter().take(NAMED).map(|stuck| stuck.pod.to_string()).collect();
-    let dots = if more.len() > names.len() { ", …" } else { "" };
+fn more_hung_looks(more: &[HungLook]) -> Finding {
     Finding {
-        name: "podStuck",
-        severity: Severity::Problem,
-        what: format!("{} more pods cannot be inspected", more.len()),
-        evidence: format!("{}{dots}", names.join(", ")),
-        advice: "so many at once are rarely the fault of each: look into the runtime's log, and at its disk",
-    }
-}
-
-fn stuck_pod(stuck: &StuckPod) -> Finding {
-    let hangs = stuck.call.as_ref().filter(|call| call.age >= INSPECTION_HANGS);
-    let what = match hangs {
-        Some(call) => {
-            format!("pod {}: {} hangs; the other pods are served all the same", stuck.pod, call.call)
-        }
-        None => format!("pod {} cannot be inspected; the other pods are served all the same", stuck.pod),
-    };
-    Finding {
-        name: "podStuck",
-        severity: Severity::Problem,
-        what,
-        evidence: stuck.to_string(),
-        advice: "see what the pod's processes wait for (a volume on a dead NFS server, a full disk); \
-                 until it answers, a kubelet lets all other pods wait for this one",
+        name: "lookHangs",
+        severity: Severity::Warning,
+        what: format!("{} more pods are not answered for when they are asked for alone", more.len()),
+        evidence: some_names(more.iter().map(|look| &look.pod)),
+        advice: LOOK_HANGS,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a diagnosis consists of.
 
+use rubelet_model::PodRef;
 use serde::Serialize;
 
 /// How bad it is.
@@ -43,6 +44,13 @@ pub(super) fn one_by_one<T>(
     let (few, rest) = all.split_at(all.len().min(NAMED));
     let others = (!rest.is_empty()).then(|| others(rest));
     few.iter().map(one).chain(others).collect()
+}
+
+/// A few names of many.
+pub(super) fn some_names<'a>(pods: impl ExactSizeIterator<Item = &'a PodRef>) -> String {
+    let dots = if pods.len() > NAMED { ", …" } else { "" };
+    let names: Vec<String> = pods.take(NAMED).map(ToString::to_string).collect();
+    format!("{}{dots}", names.join(", "))
 }
 
 /// What all findings add up to.

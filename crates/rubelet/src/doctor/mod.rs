@@ -8,6 +8,7 @@ mod calls;
 mod diagnose;
 mod facts;
 mod finding;
+mod inspections;
 mod readers;
 mod render;
 mod streams;

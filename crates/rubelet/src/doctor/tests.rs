@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pleg::{
-    Call, CallReport, ClockJump, Health, ObserveError, Report, Stamp, StreamError, StreamFacts, StreamReport,
-    StuckPod,
+    Call, CallReport, ClockJump, Health, HungLook, ObserveError, Report, Stamp, StreamError, StreamFacts,
+    StreamReport, StuckPod,
 };
 use rubelet_cri::Operation;
 use rubelet_model::PodRef;
@@ -28,6 +28,7 @@ fn well() -> Facts {
         list_call: None,
         unreadable_entries: 0,
         stuck_pods: Vec::new(),
+        hung_looks: Vec::new(),
         waiting_pods: 0,
     };
     let facts = StreamFacts { open_since: Some(Stamp::ZERO), opened: 1, ..StreamFacts::default() };
@@ -290,6 +291,80 @@ fn a_sandbox_status_that_hangs() {
 #[test]
 fn a_container_status_that_hangs() {
     insta::assert_snapshot!(health(|health| health.stuck_pods = vec![stuck(Call::ContainerStatus)]));
+}
+
+/// The names of what is found, and the advice, of pods that have been looked at for so long.
+fn of_stuck(looked_for: u64, stuck_pods: Vec<StuckPod>) -> Vec<Finding> {
+    let mut facts = well();
+    facts.looked_for = Duration::from_millis(looked_for);
+    facts.report.as_mut().expect("there is one").health.stuck_pods = stuck_pods;
+    diagnose(&facts)
+}
+
+fn in_flight(age: u64) -> StuckPod {
+    let age = Duration::from_micros(age * 1_000 + 106);
+    StuckPod {
+        age,
+        call: Some(CallReport { age, ..call(Call::ContainerStatus, None) }),
+        ..stuck(Call::ContainerStatus)
+    }
+}
+
+/// As a list is: nobody knows of one that takes a second or two whether it will be answered.
+#[test]
+fn a_status_call_that_is_slow_does_not_hang() {
+    for (looked_for, age, name, severity) in [
+        (1_500, 1_498, "tooShort", Severity::Unclear),
+        (5_000, 1_600, "podSlow", Severity::Warning),
+        (5_000, 2_999, "podSlow", Severity::Warning),
+        (5_000, 3_000, "podStuck", Severity::Problem),
+    ] {
+        let findings = of_stuck(looked_for, vec![in_flight(age)]);
+        let found: Vec<_> = findings.iter().map(|finding| (finding.name, finding.severity)).collect();
+        assert_eq!(found, [(name, severity)], "{age} of {looked_for}");
+    }
+    let three = of_stuck(5_000, vec![in_flight(1_600), in_flight(1_500), in_flight(1_400)]);
+    assert_eq!(three.len(), 1, "a runtime that is slow is so for all: {three:?}");
+    assert!(three[0].evidence.ends_with("in flight for 1.6s"), "{}", three[0].evidence);
+}
+
+/// What helps against a hang does not help against an error.
+#[test]
+fn the_advice_on_a_pod_that_cannot_be_inspected_is_for_what_is_wrong() {
+    let failed = |failure, age| StuckPod {
+        failures: 3,
+        last_error: Some(ObserveError {
+            call: Call::ContainerStatus,
+            target: None,
+            failure,
+            message: "no such shim".into(),
+        }),
+        ..in_flight(age)
+    };
+    for (stuck, word) in [
+        (failed(Failure::Refused, 10), "look for this error in the runtime's log"),
+        (failed(Failure::Unavailable, 10), "see whether the runtime runs"),
+        (failed(Failure::Deadline, 10), "see what the pod's processes wait for"),
+        (failed(Failure::Refused, 4_000), "see what the pod's processes wait for"),
+    ] {
+        let findings = of_stuck(1_500, vec![stuck]);
+        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Problem));
+        assert!(findings[0].advice.starts_with(word), "{:?}", findings[0]);
+    }
+}
+
+#[test]
+fn looks_that_hang() {
+    insta::assert_snapshot!(health(|health| {
+        health.hung_looks = (0..10)
+            .map(|number| HungLook {
+                pod: PodRef::new("u", "shop", format!("web-{number}").as_str()),
+                age: Duration::from_millis(12_345),
+                call: (number == 0).then(|| call(Call::ListContainers, None)),
+                given_up: number,
+            })
+            .collect();
+    }));
 }
 
 #[test]

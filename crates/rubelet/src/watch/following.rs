@@ -1,6 +1,6 @@
 //! What a watch under way waits for, and what it says of it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub(super) struct Following<'a> {
     stuck: BTreeMap<PodUid, StuckPod>,
     /// The call that a hung list waits for, once that has been said.
     hung_list: Option<CallReport>,
+    /// Of which pods it has been said that looks at them hang.
+    hung_looks: BTreeSet<PodUid>,
     /// Pods that were there at the start, and have not been shown yet.
     there: VecDeque<Arc<PodStatus>>,
 }
@@ -51,6 +53,7 @@ impl<'a> Following<'a> {
             lost_since: None,
             stuck: BTreeMap::new(),
             hung_list: None,
+            hung_looks: BTreeSet::new(),
             there: VecDeque::new(),
         }
     }
@@ -165,6 +168,13 @@ impl<'a> Following<'a> {
             (None, Some(call)) => screen.note(&Note::ListHangs(call.clone())).await?,
             (Some(call), None) => screen.note(&Note::ListAnswers { after: call.age }).await?,
             (Some(_), Some(_)) | (None, None) => {}
+        }
+        let hung_looks = health.hung_looks.iter().map(|look| look.pod.uid.clone()).collect();
+        let before = std::mem::replace(&mut self.hung_looks, hung_looks);
+        for look in health.hung_looks {
+            if !before.contains(&look.pod.uid) {
+                screen.note(&Note::LookHangs(look)).await?;
+            }
         }
         let before: BTreeMap<PodUid, StuckPod> = std::mem::replace(&mut self.stuck, stuck);
         for (uid, stuck) in &self.stuck {

@@ -54,6 +54,14 @@ enum Object<'a> {
         time: Option<String>,
         after_seconds: f64,
     },
+    LookHangs {
+        time: Option<String>,
+        namespace: &'a str,
+        pod: &'a str,
+        pod_uid: &'a str,
+        age_seconds: f64,
+        given_up: u64,
+    },
     ListsOften {
         time: Option<String>,
         period_seconds: f64,
@@ -102,6 +110,14 @@ impl<'a> Object<'a> {
                 Self::ListHangs { time, call: call.call, age_seconds: call.age.as_secs_f64() }
             }
             Note::ListAnswers { after } => Self::ListAnswers { time, after_seconds: after.as_secs_f64() },
+            Note::LookHangs(look) => Self::LookHangs {
+                time,
+                namespace: &look.pod.namespace,
+                pod: &look.pod.name,
+                pod_uid: look.pod.uid.as_str(),
+                age_seconds: look.age.as_secs_f64(),
+                given_up: look.given_up,
+            },
             Note::ListsOften { period, reason } => {
                 Self::ListsOften { time, period_seconds: period.as_secs_f64(), reason: *reason }
             }
@@ -269,6 +285,22 @@ mod tests {
             merged: 1,
         };
         insta::assert_snapshot!(line(&Item::Event(&event)), @r#"{"type":"event","time":"2023-11-14T22:13:20.123456789Z","event":"ContainerDied","namespace":"default","pod":"web-0","podUid":"uid","container":"nginx","id":"c0ffee","isSandbox":false,"attempt":1,"exitCode":137,"reason":"OOMKilled","oomKilled":true,"happenedAt":"2023-11-14T22:13:20Z","trigger":"relist","seq":3,"merged":1}"#);
+    }
+
+    #[test]
+    fn a_correction_says_of_what_and_how_it_ended() {
+        let event = PodEvent {
+            seq: 4,
+            kind: EventKind::PodSync,
+            pod: PodRef::new("uid", "default", "web-0"),
+            subject: Some(Subject::Container { id: "c0ffee".into(), name: "nginx".into(), attempt: 1 }),
+            exit: Some(Exit { code: 137, reason: "OOMKilled".into(), oom_killed: true }),
+            happened_at: None,
+            seen_at: UnixNanos(0),
+            trigger: Trigger::Relist,
+            merged: 1,
+        };
+        insta::assert_snapshot!(line(&Item::Event(&event)), @r#"{"type":"event","time":"1970-01-01T00:00:00Z","event":"PodSync","namespace":"default","pod":"web-0","podUid":"uid","container":"nginx","id":"c0ffee","isSandbox":false,"attempt":1,"exitCode":137,"reason":"OOMKilled","oomKilled":true,"trigger":"relist","seq":4,"merged":1}"#);
     }
 
     #[test]

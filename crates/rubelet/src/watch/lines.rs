@@ -111,13 +111,16 @@ fn note(note: &Note) -> String {
             clean(&runtime.to_string())
         ),
         Note::StoodStill(after) => {
-            format!("{GREEN}going on after {}; what happened meanwhile comes now{GREEN:#}", rounded(*after))
+            format!(
+                "{GREEN}going on after {}; what happened meanwhile comes now{GREEN:#}",
+                GoDuration::in_millis(*after)
+            )
         }
         Note::RuntimeLost { reason } => {
             format!("{YELLOW}the runtime does not answer: {}; waiting for it{YELLOW:#}", clean(reason))
         }
         Note::RuntimeBack { after } => {
-            format!("{GREEN}the runtime is back after {}{GREEN:#}", rounded(*after))
+            format!("{GREEN}the runtime is back after {}{GREEN:#}", GoDuration::in_millis(*after))
         }
         Note::Reconnected => {
             format!("{YELLOW}the connection to the runtime was made anew; it may have restarted{YELLOW:#}")
@@ -125,10 +128,16 @@ fn note(note: &Note) -> String {
         Note::ListHangs(call) => format!(
             "{YELLOW}the runtime does not answer {}, asked {} ago; nothing is seen until it does{YELLOW:#}",
             call.call,
-            rounded(call.age)
+            GoDuration::in_millis(call.age)
         ),
         Note::ListAnswers { after } => {
-            format!("{GREEN}the runtime answers again, after more than {}{GREEN:#}", rounded(*after))
+            format!(
+                "{GREEN}the runtime answers again, after more than {}{GREEN:#}",
+                GoDuration::in_millis(*after)
+            )
+        }
+        Note::LookHangs(look) => {
+            format!("{YELLOW}{}; it is seen a little later{YELLOW:#}", clean(&look.to_string()))
         }
         Note::ListsOften { period, reason } => {
             format!(
@@ -138,14 +147,13 @@ fn note(note: &Note) -> String {
         }
         Note::PodStuck(stuck) => format!("{YELLOW}{}{YELLOW:#}", clean(&stuck.to_string())),
         Note::PodUnstuck { pod, after } => {
-            format!("{GREEN}pod {} answers again after {}{GREEN:#}", clean(&pod.to_string()), rounded(*after))
+            format!(
+                "{GREEN}pod {} answers again after {}{GREEN:#}",
+                clean(&pod.to_string()),
+                GoDuration::in_millis(*after)
+            )
         }
     }
-}
-
-/// To the millisecond: nobody reads more of a waiting time.
-fn rounded(duration: std::time::Duration) -> GoDuration {
-    GoDuration::in_steps_of(duration, std::time::Duration::from_millis(1))
 }
 
 fn time(at: UnixNanos, zone: &TimeZone) -> String {
@@ -169,7 +177,7 @@ mod tests {
     use std::time::Duration;
 
     use anstream::adapter::strip_str;
-    use pleg::{Exit, StuckPod};
+    use pleg::{Exit, HungLook, StuckPod};
     use rubelet_model::PodRef;
 
     use super::*;
@@ -219,6 +227,11 @@ mod tests {
             line(&merged),
             "22:13:20.123 relist  default/web-0             -             PodSync           (stands for 12 events)"
         );
+        let corrected = PodEvent { kind: EventKind::PodSync, ..died(137, "OOMKilled") };
+        assert_eq!(
+            line(&corrected),
+            "22:13:20.123 relist  default/web-0             nginx         PodSync           exit 137 OOMKilled"
+        );
     }
 
     #[test]
@@ -239,6 +252,12 @@ mod tests {
             failures: 2,
             last_error: None,
         };
+        let hung = HungLook {
+            pod: PodRef::new("uid", "default", "web-0"),
+            age: Duration::from_millis(1_049),
+            call: None,
+            given_up: 1,
+        };
         let notes = [
             (
                 Note::RuntimeLost { reason: "nobody listens on /run/x.sock".into() },
@@ -257,6 +276,10 @@ mod tests {
             ),
             (Note::RuntimeBack { after: Duration::from_micros(3_200_999) }, "the runtime is back after 3.2s"),
             (Note::PodStuck(stuck), "pod default/web-0 not inspected for 10s"),
+            (
+                Note::LookHangs(hung),
+                "looks at pod default/web-0 not answered for 1.049s, given up once for a list of all; it is seen a little later",
+            ),
         ];
         for (note, expected) in notes {
             assert_eq!(plain(&super::note(&note)), expected);

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use pleg::cri::CriObserver;
-use pleg::{CallReport, Config, Metrics, PeriodReason, Pleg, PodEvent, StuckPod};
+use pleg::{CallReport, Config, HungLook, Metrics, PeriodReason, Pleg, PodEvent, StuckPod};
 use rubelet_model::{PodStatus, UnixNanos};
 use tokio::sync::watch;
 
@@ -85,6 +85,8 @@ enum Note {
     ListAnswers {
         after: Duration,
     },
+    /// A list of one pod is not answered, and all pods are listed in its place.
+    LookHangs(HungLook),
     /// All pods are listed as often as if nothing else told of changes, and why.
     ListsOften {
         period: Duration,

@@ -47,6 +47,7 @@ impl Screen {
             Item::Event(event) => self.filter.shows(event),
             Item::Note { note: Note::PodStuck(stuck), .. } => self.filter.shows_pod(&stuck.pod),
             Item::Note { note: Note::PodUnstuck { pod, .. }, .. } => self.filter.shows_pod(pod),
+            Item::Note { note: Note::LookHangs(look), .. } => self.filter.shows_pod(&look.pod),
             Item::Note {
                 note:
                     Note::EventsLeftAlone { .. }

@@ -112,6 +112,27 @@ async fn a_pod_whose_status_hangs_is_named() {
     watching.event("ContainerStarted", "web", "stuck").await;
 }
 
+/// The lists of all pods are answered, and those of one are not.
+#[tokio::test]
+async fn a_pod_that_cannot_be_looked_at_alone_is_named_and_seen_all_the_same() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+    let web = runtime.world(|world| world.add_pod(PodSpec::new("shop", "web")));
+    let mut watching = Watching::start(&runtime.endpoint(), &[]);
+    watching.pod("web").await;
+    let _fault = runtime.faults().on(Op::ListContainers).pod(&web.uid).hang();
+    let hangs = |object: &&serde_json::Value| object["type"] == "lookHangs";
+    let mut names = (0..100).map(|number| format!("c{number}"));
+    // A list that is due anyway may come before anybody can tell that the look hangs.
+    while !watching.seen().iter().any(|object| hangs(&object)) {
+        let name = names.next().expect("the look that hangs is never named");
+        runtime.world(|world| world.run(&web.sandbox, name.as_str()));
+        watching.event("ContainerStarted", "web", &name).await;
+    }
+    let named = watching.seen().iter().find(hangs).expect("it was said");
+    assert_eq!((&named["namespace"], &named["pod"]), (&"shop".into(), &"web".into()), "{named}");
+}
+
 #[tokio::test]
 async fn a_list_that_hangs_is_said() {
     let dir = tempfile::tempdir().expect("a folder");

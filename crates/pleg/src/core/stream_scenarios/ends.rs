@@ -148,7 +148,9 @@ fn a_kill_is_told_at_once_and_corrected_if_it_was_for_want_of_memory() {
     pleg.pass(Duration::from_secs(1));
     pleg.tick();
     inspect_end(&mut pleg, 137, "OOMKilled");
-    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")], "an update, not a second death");
+    let known = pleg.told.last().and_then(|event| event.exit.clone());
+    assert_eq!(known, Some(exit(137, "OOMKilled")), "who heard of the end hears why");
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "c1")], "an update, not a second death");
     assert!(pleg.cached("A").expect("read").containers[0].is_oom_killed());
 }
 
@@ -196,7 +198,7 @@ fn the_second_look_at_a_kill_is_had_though_the_container_was_restarted_meanwhile
     assert_eq!(pleg.inspecting().len(), 1, "the second look is due a second after the end was seen");
     let corrected = status(&pleg, &restarted, "OOMKilled");
     pleg.answer_inspection_with(corrected);
-    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")]);
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "c1")]);
     pleg.pass(Duration::from_secs(5));
     pleg.tick();
     assert!(pleg.inspecting().is_empty(), "there is no third");
@@ -219,12 +221,35 @@ fn a_correction_is_told_whenever_it_is_found() {
         let mut status = pleg.status_of(&both);
         (status.containers[0].exit_code, status.containers[0].reason) = (137, "OOMKilled".into());
         pleg.answer_inspection_with(status);
-        let wanted: Vec<_> = [told(PodSync, "A", "")].into_iter().chain(also).collect();
+        let wanted: Vec<_> = [told(PodSync, "A", "c1")].into_iter().chain(also).collect();
         assert_eq!(pleg.take_told(), wanted);
         pleg.pass(Duration::from_secs(1));
         pleg.tick();
         assert!(pleg.inspecting().is_empty(), "there is nothing more to find out");
     }
+}
+
+#[test]
+fn each_end_that_is_corrected_is_told_for_itself() {
+    let mut pleg = Harness::new();
+    pleg.relist(vec![pod("A", &[("c1", Running), ("c2", Running)])]);
+    let both = pod("A", &[("c1", Exited), ("c2", Exited)]);
+    let inspect = |pleg: &mut Harness, reason: &str| {
+        let mut status = pleg.status_of(&both);
+        for container in &mut status.containers {
+            (container.exit_code, container.reason) = (137, reason.into());
+        }
+        pleg.answer_inspection_with(status);
+    };
+    pleg.start_list();
+    pleg.answer_list(vec![both.clone()]);
+    inspect(&mut pleg, "Error");
+    pleg.take_told();
+    pleg.pass(Duration::from_secs(1));
+    pleg.tick();
+    inspect(&mut pleg, "OOMKilled");
+    assert!(pleg.told.iter().all(|event| event.exit == Some(exit(137, "OOMKilled"))), "{:?}", pleg.told);
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "c1"), told(PodSync, "A", "c2")]);
 }
 
 /// Two ends, one after the other: each has its second look, a second after it was seen.
@@ -296,7 +321,7 @@ fn an_inspection_that_is_under_way_does_not_take_the_place_of_a_second_look() {
     assert_eq!(pleg.inspecting().len(), 1, "the second look");
     pass(&mut pleg, 140);
     killed(&mut pleg, &one, "OOMKilled");
-    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")]);
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "c1")]);
 
     // It was the second look at another.
     let mut pleg = listening();
@@ -310,7 +335,7 @@ fn an_inspection_that_is_under_way_does_not_take_the_place_of_a_second_look() {
     killed(&mut pleg, &both, "Error");
     pleg.take_told();
     killed(&mut pleg, &both, "OOMKilled");
-    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")]);
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "c2")]);
 
     // The second look at a doubted end hung, and what it had read is old when it comes.
     let mut pleg = listening();
@@ -325,7 +350,7 @@ fn an_inspection_that_is_under_way_does_not_take_the_place_of_a_second_look() {
         pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
     }
     inspect_end(&mut pleg, 0, "Completed");
-    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")]);
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "c1")]);
     pass(&mut pleg, 1_100);
     assert!(pleg.inspecting().is_empty(), "there is nothing more to find out");
 }

@@ -227,3 +227,26 @@ fn last_words_are_waited_for_since_it_is_gone_however_long_ago_it_was_heard_of()
     let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
     assert_eq!(died.exit, Some(exit(3, "Error")));
 }
+
+/// A runtime that restarts may have forgotten a pod for a moment.
+#[test]
+fn what_comes_back_is_waited_for_anew_when_it_goes() {
+    let here = || vec![pod("A", &[("c1", Running)])];
+    let mut pleg = listening();
+    pleg.start_list();
+    pleg.answer_list(vec![]);
+    assert_eq!(pleg.told, [], "nobody has said how it ended");
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    pleg.answer_look("A", here().pop());
+    pleg.relist(here());
+    pleg.start_list();
+    pleg.answer_list(vec![]);
+    assert_eq!(pleg.told, [], "again nobody has");
+    pleg.pass(Duration::from_millis(80));
+    let end = Announcement { exit: Some(exit(9, "Error")), ..announcement("A", "c1", Stopped) };
+    announce(&mut pleg, [end]);
+    pleg.answer_look("A", None);
+    let died = pleg.told.iter().find(|event| event.kind == Died).expect("told");
+    assert_eq!(died.exit, Some(exit(9, "Error")));
+}

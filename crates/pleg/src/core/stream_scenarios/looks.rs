@@ -141,3 +141,90 @@ fn what_takes_its_time_is_looked_for_every_second_and_counts_as_announced() {
     pleg.tick();
     assert_eq!(unannounced(&pleg), 0);
 }
+
+/// Lists may be a minute apart, and a look may take two before it fails.
+#[test]
+fn a_look_that_hangs_hides_its_pod_for_no_longer_than_if_nothing_were_announced() {
+    let mut pleg = listening();
+    for _ in 0..4 {
+        pleg.relist(vec![pod("A", &[("c1", Running)])]);
+    }
+    announce(&mut pleg, [announcement("A", "c1", Stopped)]);
+    let asked = pleg.now().stamp;
+    assert_eq!(pleg.looking_at(), [PodUid::from("A")]);
+    let by = pleg.core.next_tick().expect("something is waited for");
+    assert!(by <= asked.plus(Duration::from_secs(1)), "{:?} later", asked.until(by));
+    pleg.pass(asked.until(by));
+    pleg.tick();
+    assert!(pleg.is_listing() && pleg.looking_at().is_empty());
+    pleg.answer_list(vec![pod("A", &[("c1", Exited)])]);
+    pleg.answer_inspections();
+    assert_eq!(pleg.take_told(), [told(Died, "A", "c1")]);
+}
+
+fn hung_looks(pleg: &mut Harness) -> Vec<String> {
+    let now = pleg.now().stamp;
+    pleg.core.health(&[], now).hung_looks.iter().map(ToString::to_string).collect()
+}
+
+/// The list that takes its place is answered, so nothing else tells of it.
+#[test]
+fn a_look_that_was_given_up_is_named_until_one_is_answered_or_nobody_looks_any_more() {
+    let mut pleg = listening();
+    let given_up = |pleg: &mut Harness| {
+        announce(pleg, [announcement("A", "c1", Stopped)]);
+        pleg.pass(Duration::from_secs(1));
+        pleg.tick();
+        pleg.answer_list(vec![pod("A", &[("c1", Running)])]);
+    };
+    given_up(&mut pleg);
+    assert_eq!(
+        hung_looks(&mut pleg),
+        ["looks at pod ns/A not answered for 1s, given up once for a list of all"]
+    );
+    given_up(&mut pleg);
+    assert_eq!(
+        hung_looks(&mut pleg),
+        ["looks at pod ns/A not answered for 2s, given up 2 times for a list of all"]
+    );
+    pleg.pass(Duration::from_secs(60));
+    assert!(hung_looks(&mut pleg).is_empty(), "that is long ago");
+    pleg.tick();
+    pleg.answer_list(vec![pod("A", &[("c1", Running)])]);
+    given_up(&mut pleg);
+    assert_eq!(hung_looks(&mut pleg).len(), 1);
+    announce(&mut pleg, [announcement("A", "c1", Stopped)]);
+    pleg.answer_look("A", Some(pod("A", &[("c1", Exited)])));
+    assert!(hung_looks(&mut pleg).is_empty(), "it was answered");
+}
+
+/// As while all pods are listed every second anyway: no single look is ever waited for for long.
+#[test]
+fn looks_that_are_given_up_again_and_again_are_named_and_a_single_one_is_not() {
+    let mut pleg = listening();
+    for round in 1..=3 {
+        pleg.pass(Duration::from_millis(600));
+        announce(&mut pleg, [announcement("A", "c1", Stopped)]);
+        pleg.step(Input::StreamEnded(StreamError::Ended));
+        pleg.pass(Duration::from_millis(400));
+        pleg.tick();
+        pleg.answer_list(vec![pod("A", &[("c1", Running)])]);
+        assert_eq!(hung_looks(&mut pleg).len(), usize::from(round == 3), "round {round}");
+    }
+}
+
+/// Who lists every minute only, and never more often, waits for a look for as long: it is named meanwhile.
+#[test]
+fn a_look_under_way_that_takes_long_is_named() {
+    let minute = Duration::from_secs(60);
+    let config = Config { relist_period: minute, longest_period: minute, ..Config::default() };
+    let mut pleg = Harness::with(config);
+    pleg.tick();
+    pleg.answer_list(vec![pod("A", &[("c1", Running)])]);
+    pleg.answer_inspections();
+    let at = pleg.now().stamp;
+    pleg.step(Input::Nudge { pod: "A".into(), at });
+    assert!(hung_looks(&mut pleg).is_empty());
+    pleg.pass(Duration::from_secs(5));
+    assert_eq!(hung_looks(&mut pleg), ["looks at pod ns/A not answered for 5s"]);
+}

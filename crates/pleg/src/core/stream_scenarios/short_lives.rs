@@ -53,6 +53,26 @@ fn what_was_announced_before_anybody_listened_wakes_no_dead() {
     assert_eq!(pleg.take_told(), []);
 }
 
+/// However long the first list takes, and whatever is announced meanwhile.
+#[test]
+fn what_says_that_it_is_from_after_the_opening_is_told_though_nothing_has_been_listed_since() {
+    let at = rubelet_model::UnixNanos;
+    for (announced, is_told) in [(1_000, false), (1_001, true), (5_000, true), (5_001, false)] {
+        let mut pleg = Harness::new();
+        pleg.relist(vec![pod("A", &[("c1", Running)])]);
+        pleg.take_told();
+        pleg.step(Input::StreamOpened);
+        pleg.wall = at(5_000);
+        let brief =
+            |step| Announcement { announced_at: Some(at(announced)), ..announcement("A", "brief", step) };
+        announce(&mut pleg, [brief(WasStarted), brief(Stopped), brief(Deleted)]);
+        let mut heard = pleg.relist(vec![pod("A", &[("c1", Running)])]);
+        heard.extend(pleg.relist(vec![pod("A", &[("c1", Running)])]));
+        let wanted: Vec<_> = [Started, Died, Removed].map(|kind| told(kind, "A", "brief")).into();
+        assert_eq!(heard, if is_told { wanted } else { vec![] }, "{announced}");
+    }
+}
+
 /// The first list over a new connection proves nothing of what it does not show, but what is announced after it is news.
 #[test]
 fn what_lives_right_after_the_runtime_was_restarted_is_told() {

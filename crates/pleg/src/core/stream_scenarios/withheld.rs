@@ -129,7 +129,7 @@ fn an_end_that_was_believed_for_want_of_better_is_corrected() {
     assert_eq!(deaths(&pleg), [death("c1", 255)], "the second look hangs");
     pleg.take_told();
     inspect(&mut pleg, &view, &[("c1", 0)]);
-    assert_eq!(pleg.take_told(), [told(PodSync, "A", "")]);
+    assert_eq!(pleg.take_told(), [told(PodSync, "A", "c1")]);
     assert_eq!(pleg.cached("A").expect("read").containers[0].exit_code, 0);
 }
 

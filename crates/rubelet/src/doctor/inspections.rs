@@ -1,0 +1,127 @@
+//! Pods that cannot be inspected, or only slowly.
+
+use pleg::{Failure, Report, StuckPod};
+
+use super::calls::{HANGS, too_short};
+use super::facts::Facts;
+use super::finding::{Finding, Severity, one_by_one, some_names};
+
+/// Why a pod is not inspected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// A call is under way that may be answered yet.
+    Slow,
+    Hangs,
+    /// The runtime answers, and not with a status.
+    Refused,
+    /// The runtime is not there.
+    Unavailable,
+}
+
+impl Cause {
+    fn of(stuck: &StuckPod) -> Self {
+        let waited = stuck.call.as_ref().map_or(stuck.age, |call| call.age);
+        let failure = stuck.last_error.as_ref().map(|error| error.failure);
+        match failure {
+            _ if stuck.call.is_some() && waited >= HANGS => Self::Hangs,
+            Some(Failure::Deadline) => Self::Hangs,
+            Some(Failure::Unavailable | Failure::Reconnected) => Self::Unavailable,
+            Some(Failure::TooLarge | Failure::Refused | Failure::Invalid | Failure::Panicked) => {
+                Self::Refused
+            }
+            None if waited >= HANGS => Self::Hangs,
+            None => Self::Slow,
+        }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Slow => {
+                "look for a slow disk and for too little CPU; a kubelet asks one pod after the other, and all wait"
+            }
+            Self::Hangs => {
+                "see what the pod's processes wait for (a volume on a dead NFS server, a full disk); \
+                 until it answers, a kubelet lets all other pods wait for this one"
+            }
+            Self::Refused => {
+                "look for this error in the runtime's log: what it has stored of the pod may be damaged (`crictl inspectp` and \
+                 `crictl inspect` show it); if so, removing the pod (`crictl rmp -f`) is what helps"
+            }
+            Self::Unavailable => {
+                "see whether the runtime runs (systemctl status containerd, or crio), and what it logs"
+            }
+        }
+    }
+}
+
+pub(super) fn judge(facts: &Facts, report: &Report, findings: &mut Vec<Finding>) {
+    let (slow, stuck): (Vec<&StuckPod>, Vec<&StuckPod>) =
+        report.health.stuck_pods.iter().partition(|stuck| Cause::of(stuck) == Cause::Slow);
+    findings.extend(one_by_one(&stuck, |stuck| stuck_pod(stuck), more_stuck_pods));
+    findings.extend(slow_pods(&slow, facts));
+    if report.health.waiting_pods > 0 {
+        findings.push(Finding {
+            name: "inspectionsWait",
+            severity: Severity::Warning,
+            what: format!(
+                "{} pods wait for inspection: the status calls of others take all places",
+                report.health.waiting_pods
+            ),
+            evidence: format!("{} inspections in flight", report.inspections_in_flight),
+            advice: "mend the pods whose calls hang; the others come after them",
+        });
+    }
+}
+
+fn more_stuck_pods(more: &[&StuckPod]) -> Finding {
+    Finding {
+        name: "podStuck",
+        severity: Severity::Problem,
+        what: format!("{} more pods cannot be inspected", more.len()),
+        evidence: some_names(more.iter().map(|stuck| &stuck.pod)),
+        advice: "so many at once are rarely the fault of each: look into the runtime's log, and at its disk",
+    }
+}
+
+fn stuck_pod(stuck: &StuckPod) -> Finding {
+    let cause = Cause::of(stuck);
+    let hangs = stuck.call.as_ref().filter(|_| cause == Cause::Hangs);
+    let what = match hangs {
+        Some(call) => {
+            format!("pod {}: {} hangs; the other pods are served all the same", stuck.pod, call.call)
+        }
+        None => format!("pod {} cannot be inspected; the other pods are served all the same", stuck.pod),
+    };
+    Finding {
+        name: "podStuck",
+        severity: Severity::Problem,
+        what,
+        evidence: stuck.to_string(),
+        advice: cause.advice(),
+    }
+}
+
+/// All in one: a runtime that is slow is so for all. Nobody can tell it from one that hangs without the time for that.
+fn slow_pods(slow: &[&StuckPod], facts: &Facts) -> Option<Finding> {
+    let worst = slow.first()?;
+    if facts.looked_for < HANGS {
+        let call = worst.call.as_ref();
+        let waited = call.map_or(worst.age, |call| call.age);
+        return Some(too_short(call.map_or("status calls", |call| call.call.as_str()), waited));
+    }
+    let what = match slow {
+        [one] => format!("pod {} takes long to inspect", one.pod),
+        _ => format!(
+            "{} pods take long to inspect: {}",
+            slow.len(),
+            some_names(slow.iter().map(|slow| &slow.pod))
+        ),
+    };
+    Some(Finding {
+        name: "podSlow",
+        severity: Severity::Warning,
+        what,
+        evidence: worst.to_string(),
+        advice: Cause::Slow.advice(),
+    })
+}
