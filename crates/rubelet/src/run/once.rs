@@ -34,7 +34,8 @@ pub(super) async fn run<R: Runtime + ImageStore>(
         tokio::select! {
             biased;
             _ = ready.wait_for(Readiness::is_ready) => {}
-            _ = problems.wait_for(will_not_be_heard) => return Ok(Ended::SomeFailed),
+            // Nobody knows what else was wanted, so what other sources have begun goes on, as if we had been told to end.
+            _ = problems.wait_for(will_not_be_heard) => return Ok(Ended::Told),
         }
         let mut had_pods = false;
         loop {
