@@ -218,6 +218,7 @@ impl Loading<'_> {
         let key = key(&mut map.metadata);
         let subject = subject("ConfigMap", &map.metadata);
         self.refuse(node, &subject, validate::config_map(&map));
+        self.note_immutable(node, &subject, map.immutable);
         match self.manifest.objects.config_maps.entry(key) {
             Entry::Vacant(place) => drop(place.insert(Arc::new(map))),
             Entry::Occupied(_) => self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate),
@@ -232,9 +233,20 @@ impl Loading<'_> {
         let key = key(&mut secret.metadata);
         let subject = subject("Secret", &secret.metadata);
         self.refuse(node, &subject, validate::secret(&secret));
+        self.note_immutable(node, &subject, secret.immutable);
         match self.manifest.objects.secrets.entry(key) {
             Entry::Vacant(place) => drop(place.insert(Arc::new(secret))),
             Entry::Occupied(_) => self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate),
+        }
+    }
+
+    /// What nobody may change in a cluster is a file here, and whoever writes that file may.
+    fn note_immutable(&mut self, node: &Node<'_>, subject: &str, immutable: Option<bool>) {
+        if immutable == Some(true) {
+            let line = node.get("immutable").map_or(node.line, |field| field.line);
+            let what = "what its file says is followed, also if it changes";
+            let issue = Issue::IgnoredField { path: "immutable".to_owned(), what };
+            self.tell(line, Some(subject.to_owned()), Severity::Warning, issue);
         }
     }
 

@@ -46,6 +46,6 @@ pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
 pub(crate) use resize::{asks_for_more, is_resized, with_sizes_of};
 pub(crate) use restart::{asks_for_all, could_ask_for_all, restarts_after, should_start};
 pub(crate) use spec::{
-    ContainerKind, RestartPolicy, all_containers, containers, full_name, init_containers, is_being_deleted, is_orphan,
-    is_sidecar, orphan, pod_ref, uses_host_network,
+    ContainerKind, RestartPolicy, all_containers, containers, full_name, init_containers, is_being_deleted,
+    is_orphan, is_sidecar, orphan, pod_ref, uses_host_network,
 };

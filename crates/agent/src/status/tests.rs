@@ -214,7 +214,11 @@ fn no_instance_is_the_one_before_itself() {
     assert_eq!(told(&status, "c1"), "waiting CrashLoopBackOff; before: ended 7 Error");
     case = Case::new("Always", &[], &["c1"], &[("c1", Exited(7))]);
     case.before = Some(status);
-    assert_eq!(told(&case.status(), "c1"), "ended 7 Error; before: nothing", "there is no next one to wait for");
+    assert_eq!(
+        told(&case.status(), "c1"),
+        "ended 7 Error; before: nothing",
+        "there is no next one to wait for"
+    );
 }
 
 #[test]

@@ -15,9 +15,8 @@ impl Mounted {
     fn new(folder: PathBuf, kind: &str) -> Self {
         let path = folder.to_str().expect("plain");
         run("mount", &["-t", "tmpfs", "none", path]);
-        let mounted = Self(folder.clone());
         run("mount", &[kind, path]);
-        mounted
+        Self(folder)
     }
 }
 
@@ -37,8 +36,9 @@ fn is_mounted(path: &Path) -> bool {
 }
 
 fn with_volume(cri: &Cri, volume: &Mounted, wanted: MountPropagation) -> v1::ContainerConfig {
-    let mut config =
-        cri.container_config("mkdir /v/in && mount -t tmpfs none /v/in && echo done > /v/done && exec sleep 3600");
+    let mut config = cri.container_config(
+        "mkdir /v/in && mount -t tmpfs none /v/in && echo done > /v/done && exec sleep 3600",
+    );
     let context = config.linux.get_or_insert_default().security_context.get_or_insert_default();
     context.privileged = true;
     config.mounts.push(v1::Mount {

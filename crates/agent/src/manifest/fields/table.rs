@@ -171,7 +171,12 @@ static VOLUME_MOUNT: Type = Type {
     name: "VolumeMount",
     fields: &[
         ("mountPath", Works("the embedded runtime refuses `/` and `/dev`, by name")),
-        ("mountPropagation", Works("where the host's mount is shared, as with systemd; elsewhere the container is refused, with the reason")),
+        (
+            "mountPropagation",
+            Works(
+                "where the host's mount is shared, as with systemd; elsewhere the container is refused, with the reason",
+            ),
+        ),
         ("name", OK),
         ("readOnly", OK),
         ("recursiveReadOnly", OK),

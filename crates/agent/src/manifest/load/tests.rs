@@ -181,3 +181,15 @@ fn of_two_of_a_name_the_first_is_used() {
     let spoilt = bad(&format!("{POD}---\n{POD}").replacen("image: host", "imagePullPolicy: Sometimes", 1));
     assert!(spoilt.len() > 1, "what is wrong with the first is not the second's fault: {spoilt:?}");
 }
+
+#[test]
+fn that_a_file_may_be_changed_whatever_it_says_is_told() {
+    for kind in ["ConfigMap", "Secret"] {
+        let text = format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: m}}\nimmutable: true\n");
+        let Manifest { warnings, .. } = load(text.as_bytes(), &origin()).expect("it is used");
+        let wanted = format!(
+            "web.yaml:4 (document 1, {kind} default/m): immutable: ignored: what its file says is followed, also if it changes"
+        );
+        assert_eq!(shown(&warnings), [wanted]);
+    }
+}

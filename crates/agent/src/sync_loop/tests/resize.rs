@@ -227,7 +227,9 @@ async fn a_pod_stays_in_its_class() {
 
     scene.runtime.exit("a", 1);
     scene.until("a restart", |_| scene.runtime.running() == ["a-1"]).await;
-    scene.until("its status", |all| all[0].status.container_statuses.as_ref().unwrap()[0].restart_count == 1).await;
+    scene
+        .until("its status", |all| all[0].status.container_statuses.as_ref().unwrap()[0].restart_count == 1)
+        .await;
     let view = &scene.handle.board().all()[0];
     assert_eq!(view.status.qos_class.as_deref(), Some("Guaranteed"), "a restart is no way round it");
     assert_eq!(has(view), ("100m".to_owned(), "64Mi".to_owned()));

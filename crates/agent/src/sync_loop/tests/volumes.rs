@@ -167,7 +167,9 @@ async fn files_follow_though_the_pod_cannot_be_given_what_its_manifest_says() {
     let mut of_another_class = Pod::clone(&pod_with_settings());
     of_another_class.spec.as_mut().unwrap().containers[0].resources = Some(testkit::resources("1", "64Mi"));
     scene.send(Operation::Update, &[Arc::new(of_another_class)]).await;
-    scene.until("a refusal", |all| all[0].events.iter().any(|event| event.reason == "ResizeInfeasible")).await;
+    scene
+        .until("a refusal", |all| all[0].events.iter().any(|event| event.reason == "ResizeInfeasible"))
+        .await;
     scene.send_objects(settings("green")).await;
     until_color(folder.path(), "green").await;
     assert_eq!(scene.runtime.running(), ["web-0"]);

@@ -26,7 +26,11 @@ pub(super) fn make(spec: &Value, places: &Places, plan: &RootfsPlan) -> Result<(
         }
         Place::Root(rest) => {
             let is_host = matches!(plan, RootfsPlan::Host(_));
-            (PathBuf::from(ROOTFS), rest, is_host.then_some("nothing is made on the host; mount a volume there"))
+            (
+                PathBuf::from(ROOTFS),
+                rest,
+                is_host.then_some("nothing is made on the host; mount a volume there"),
+            )
         }
     };
     let problem = match (make_inside(&root, &rest, why_not.is_none()), why_not) {
@@ -94,7 +98,11 @@ mod tests {
         fs::write(folder.path().join("file"), "x").unwrap();
         let volume = |options: &[&str]| json!({"destination": "/v", "type": "bind", "source": folder.path(), "options": options});
         let table = [
-            ("/v/new", &["bind", "ro"][..], Some("working_dir: /v/new is not there, and its volume is read-only")),
+            (
+                "/v/new",
+                &["bind", "ro"][..],
+                Some("working_dir: /v/new is not there, and its volume is read-only"),
+            ),
             ("/v/file/x", &["bind", "rw"], Some("working_dir: /v/file/x is not a folder")),
             ("/v/new", &["bind", "rw"], None),
             ("/v/new", &["bind", "ro"], None),
