@@ -33,7 +33,7 @@ mod recorder;
 mod replay;
 mod sink;
 
-pub use entry::Header;
+pub use entry::{Header, RULES};
 pub use reader::{Damage, Recording};
 pub(crate) use recorder::Noted;
 pub use recorder::Recorder;

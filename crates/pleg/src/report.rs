@@ -36,6 +36,9 @@ pub struct Report {
     /// When the time of day jumped last, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_jump: Option<ClockJump>,
+    /// Why nothing is recorded, if somebody asked for that and nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_recorded: Option<Arc<str>>,
 }
 
 /// What is known of the event stream.
@@ -109,6 +112,7 @@ impl Report {
             inspections_in_flight: core.inspections_in_flight(),
             calls: calls.iter().map(stage).collect(),
             clock_jump: None,
+            not_recorded: None,
         }
     }
 }

@@ -166,6 +166,11 @@ impl Shared {
         let now = self.clock.stamp();
         let mut report = Report::new(&self.core.lock(), &calls, now);
         report.clock_jump = self.jumps.lock().newest(now);
+        #[cfg(feature = "record")]
+        {
+            let hindrance = self.recorder.lock().as_ref().and_then(crate::record::Recorder::hindrance);
+            report.not_recorded = hindrance.map(Into::into);
+        }
         report
     }
 

@@ -14,7 +14,7 @@ use crate::observe::{Listing, ObserveError};
 pub(super) const VERSION: u32 = 1;
 
 /// By which rules the core decides. Raised whenever the same inputs may lead to other questions, or events, than before.
-pub(super) const RULES: u32 = 4;
+pub const RULES: u32 = 4;
 
 /// The first entry of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

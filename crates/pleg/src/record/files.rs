@@ -19,6 +19,9 @@ pub(super) trait Output: Send + 'static {
 
     /// Nothing that was written waits any longer.
     fn flush(&mut self) -> io::Result<()>;
+
+    /// What was to be written could not be. Whatever can be done without makes room for the next try.
+    fn make_room(&mut self) {}
 }
 
 /// One file, or a folder of them.
@@ -63,11 +66,28 @@ impl Output for Files {
                 }
                 self.write(first)
             }
+            Order::Anew(first) => match &mut self.ring {
+                Some(ring) => {
+                    self.current = ring.next_with(first)?;
+                    Ok(())
+                }
+                None => Ok(()),
+            },
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.current.flush()
+    }
+
+    /// The oldest goes, as when the folder is full: what happened last is worth most. The one that is being written ends where it
+    /// is cut off, and goes in its turn.
+    fn make_room(&mut self) {
+        if let Some(ring) = self.ring.as_mut().filter(|ring| ring.kept.len() > 1)
+            && let Err(error) = ring.remove_oldest()
+        {
+            tracing::warn!("cannot remove the oldest recording in {}: {error}", ring.folder.display());
+        }
     }
 }
 
@@ -119,6 +139,24 @@ impl Ring {
         Ok(BufWriter::new(file))
     }
 
+    /// The next file, if it can be had with this in it. Of one that cannot be written nothing is left.
+    fn next_with(&mut self, first: &[u8]) -> io::Result<BufWriter<File>> {
+        let mut file = self.next()?;
+        let written = self
+            .make_room(first.len() as u64)
+            .and_then(|()| file.write_all(first))
+            .and_then(|()| file.flush());
+        match written {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                if let Some(newest) = self.kept.pop_back() {
+                    let _ = std::fs::remove_file(self.path(newest.number));
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Removes old files until so much more fits, which then is written to the newest.
     fn make_room(&mut self, length: u64) -> io::Result<()> {
         let size = |kept: &VecDeque<Kept>| kept.iter().map(|kept| kept.size).sum::<u64>();
@@ -161,6 +199,25 @@ mod tests {
             files.flush().expect("written");
             assert_eq!(sizes(folder.path()), vec![200; start.min(5) as usize]);
         }
+    }
+
+    #[test]
+    fn who_cannot_write_gives_up_the_oldest_once_and_nothing_is_left_of_a_try_that_failed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for _ in 0..3 {
+            let mut files = Files::ring(folder.path(), 1_000).expect("a folder");
+            files.carry_out(&Order::Write(vec![b'x'; 200])).expect("written");
+        }
+        let mut files = Files::ring(folder.path(), 1_000).expect("a folder");
+        files.make_room();
+        assert_eq!(sizes(folder.path()), [200, 200, 0]);
+        files.carry_out(&Order::Anew(b"header and state".to_vec())).expect("written");
+        assert_eq!(sizes(folder.path()), [200, 200, 0, 16]);
+        let mut ring = Ring::open(folder.path(), 1_000).expect("a folder");
+        let taken = folder.path().join("pleg-00000005.recording");
+        std::os::unix::fs::symlink("/dev/full", &taken).expect("made");
+        assert!(ring.next_with(b"x").is_err(), "nothing is written over, and nobody follows a link");
+        assert_eq!(ring.kept.len(), 4);
     }
 
     #[test]

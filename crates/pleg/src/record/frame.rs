@@ -5,6 +5,10 @@ use serde::Serialize;
 /// How many characters stand before an entry: its checksum and a blank.
 const PREFIX: usize = 9;
 
+/// No entry is longer, with the end of its line: the state of a core with thousands of pods has a few MiB. Readers refuse more, and
+/// so nobody writes it.
+pub(super) const LONGEST_ENTRY: usize = 64 << 20;
+
 /// Adds an entry to `line`.
 pub(super) fn write(line: &mut Vec<u8>, entry: &impl Serialize) {
     let start = line.len();

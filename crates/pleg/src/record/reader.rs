@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read as _};
 use serde::Deserialize;
 
 use super::entry::{Header, Read, VERSION};
-use super::frame;
+use super::frame::{self, LONGEST_ENTRY};
 
 /// Where and why a recording cannot be read any further.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,8 +59,6 @@ pub enum Damage {
 
 /// No header is longer. A file without any line may be, and larger than all memory.
 const LONGEST_HEADER: usize = 1 << 20;
-/// Nor is any other entry longer: the state of a core with thousands of pods has a few MiB.
-const LONGEST_ENTRY: usize = 64 << 20;
 
 /// What every version's header has.
 #[derive(Deserialize)]

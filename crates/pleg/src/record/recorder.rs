@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::entry::{Header, LastList, RULES, Recorded, VERSION, Writing};
-use super::frame;
+use super::frame::{self, LONGEST_ENTRY};
 use super::sink::{Limits, Order, RecordError, Sink};
 use crate::clock::{Now, Stamp, wall_clock};
 use crate::core::{Core, Input};
@@ -29,12 +29,17 @@ pub struct Recorder {
     /// How much is in the current file, and how much of that is its header and the state.
     size: u64,
     beginning: u64,
-    /// When the state was larger than the folder may be, and of how many pods it was.
+    /// When the state was larger than the folder or an entry may be, and of how many pods it was.
     too_large: Option<(Stamp, usize)>,
+    longest_entry: usize,
+    /// When it was found, or last tried in vain, that the folder cannot be written.
+    broken: Option<Stamp>,
+    /// How many inputs are left out if the last try is in vain, too.
+    at_stake: u64,
 }
 
 /// A state that was too large is written down again to see whether it fits by now after so long, or when there are more or fewer
-/// pods.
+/// pods; and so is one to a folder that could not be written.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// What became of an input.
@@ -80,6 +85,9 @@ impl Recorder {
             size: 0,
             beginning: 0,
             too_large: None,
+            longest_entry: LONGEST_ENTRY,
+            broken: None,
+            at_stake: 0,
         };
         let header = recorder.header();
         recorder.has_begun(&header);
@@ -88,10 +96,20 @@ impl Recorder {
         recorder
     }
 
-    /// Why nothing can be recorded any more, as soon as that is so: for those who would rather end.
+    /// Why nothing can be recorded, as long as that is so: for those who would rather end. One file never comes back; a folder is
+    /// tried again every minute.
     #[must_use]
     pub fn trouble(&self) -> watch::Receiver<Option<RecordError>> {
         self.sink.trouble()
+    }
+
+    /// Why nothing is recorded at present, if nothing is.
+    pub(crate) fn hindrance(&self) -> Option<String> {
+        let trouble = self.sink.trouble().borrow().as_ref().map(ToString::to_string);
+        trouble.or_else(|| {
+            let (_, pods) = self.too_large?;
+            Some(format!("{}: there is no room for the state of {pods} pods", self.sink.path().display()))
+        })
     }
 
     fn header(&self) -> Vec<u8> {
@@ -116,34 +134,46 @@ impl Recorder {
             self.last_list = LastList::default();
             return Noted::Failed;
         }
-        if !self.sink.has_room() {
+        if !self.sink.has_room() || self.waits(core, now.stamp) {
             return self.leave_out();
         }
-        if self
-            .too_large
-            .is_some_and(|(since, pods)| core.pods() == pods && since.until(now.stamp) < TRIED_AGAIN_AFTER)
-        {
-            return self.leave_out();
+        let header = self.broken.take().map(|_| self.header());
+        if let Some(header) = &header {
+            // Should it fail once more, that is noticed as of now.
+            self.broken = Some(now.stamp);
+            self.at_stake = self.left_out + 1;
+            self.has_begun(header);
         }
         let (mut piece, mut state) = self.piece(core, input, now);
-        if let Some(limits) = self.sink.limits {
-            if self.is_full(piece.len(), limits) && self.next_file() {
-                (piece, state) = self.piece(core, input, now);
+        if let Some(limits) = self.sink.limits
+            && self.is_full(piece.len(), limits)
+            && self.next_file()
+        {
+            (piece, state) = self.piece(core, input, now);
+        }
+        let room = self.room();
+        // Of the two entries that may be long, each must be one that will be read again.
+        let is_too_large = state > room.min(self.longest_entry);
+        self.too_large = is_too_large.then(|| (now.stamp, core.pods()));
+        if is_too_large || piece.len() > room || piece.len() - state > self.longest_entry {
+            if self.left_out == 0 {
+                let length = piece.len();
+                let most = room.min(self.longest_entry);
+                tracing::warn!(
+                    "what is to be recorded takes {length} bytes, and there is room for {most}: it is left out"
+                );
             }
-            let is_too_large = self.size + state as u64 + END > limits.folder;
-            self.too_large = is_too_large.then(|| (now.stamp, core.pods()));
-            if self.size + piece.len() as u64 + END > limits.folder {
-                if self.left_out == 0 {
-                    let (limit, length) = (limits.folder, piece.len());
-                    tracing::warn!(
-                        "the recording may take {limit} bytes, and what is to be recorded takes {length}: it is left out"
-                    );
-                }
-                return self.leave_out();
-            }
+            return self.leave_out();
         }
         let length = piece.len() as u64;
-        if !self.sink.order(Order::Write(piece)) {
+        let order = match header {
+            Some(mut first) => {
+                first.append(&mut piece);
+                Order::Anew(first)
+            }
+            None => Order::Write(piece),
+        };
+        if !self.sink.order(order) {
             return self.leave_out();
         }
         self.needs_state = false;
@@ -153,6 +183,28 @@ impl Recorder {
         self.left_out = 0;
         self.size += length;
         Noted::Taken
+    }
+
+    /// Whether there is no point in trying to write anything yet.
+    fn waits(&mut self, core: &Core, now: Stamp) -> bool {
+        let is_recent = |since: Stamp| since.until(now) < TRIED_AGAIN_AFTER;
+        let is_idle = self.sink.is_idle();
+        if !self.sink.is_broken() {
+            (self.broken, self.at_stake) = (None, 0);
+        } else {
+            self.broken.get_or_insert(now);
+            if is_idle {
+                self.left_out += std::mem::take(&mut self.at_stake);
+            }
+        }
+        let is_too_large = |(since, pods)| core.pods() == pods && is_recent(since);
+        self.broken.is_some_and(is_recent) || self.too_large.is_some_and(is_too_large)
+    }
+
+    /// How much may be written at once.
+    fn room(&self) -> usize {
+        let folder = self.sink.limits.map(|limits| limits.folder.saturating_sub(self.size + END));
+        folder.map_or(usize::MAX, |folder| usize::try_from(folder).unwrap_or(usize::MAX))
     }
 
     /// Whether the next file should begin before so much more is written. A file is never full before as much has followed

@@ -27,6 +27,7 @@ impl Output for Disk {
         match order {
             Order::Write(piece) => written.extend(piece),
             Order::NextFile { last, first } => written.extend(last.iter().chain(first)),
+            Order::Anew(first) => written.clone_from(first),
         }
         Ok(())
     }
@@ -145,6 +146,72 @@ fn a_full_disk_ends_the_recording_at_once_and_says_why() {
     assert_eq!(scene.note(Input::Awaited), Noted::Failed);
     let error = scene.recorder.finish().expect_err("it could not be written");
     assert_eq!(error.to_string(), "cannot write /disk: no storage space");
+}
+
+/// A disk is full for a while, and somebody makes room: a recorder that runs for months must not have ended for good.
+#[test]
+fn a_folder_that_cannot_be_written_is_tried_again_every_minute_and_tells_the_gap() {
+    let mut scene = Scene::within(Some(Limits { folder: 1 << 20, file: 1 << 18 }));
+    let trouble = scene.recorder.trouble();
+    let full = || Err(io::ErrorKind::StorageFull.into());
+    for leave in [Ok(()), full(), full(), Ok(())] {
+        scene.leave.send(leave).expect("it waits");
+    }
+    let start = scene.clock.now();
+    let note = |scene: &mut Scene, after| {
+        let now = Now { stamp: start.stamp.plus(Duration::from_secs(after)), ..start };
+        let noted = scene.recorder.note(&scene.core, &Input::Awaited, now);
+        let _effects = scene.core.step(Input::Awaited, now);
+        noted
+    };
+    let wait_for = |is_broken: bool, tries: usize, taken: &Scene| {
+        while trouble.borrow().is_some() != is_broken || !taken.recorder.sink.is_idle() {
+            std::thread::yield_now();
+        }
+        assert_eq!(is_broken, taken.recorder.hindrance().is_some(), "try {tries}");
+    };
+    assert_eq!(note(&mut scene, 0), Noted::Taken);
+    wait_for(true, 1, &scene);
+    let hindrance = scene.recorder.hindrance();
+    assert_eq!(hindrance.as_deref(), Some("cannot write /disk: no storage space"));
+    assert_eq!([1, 60].map(|after| note(&mut scene, after)), [Noted::LeftOut; 2]);
+    assert_eq!(note(&mut scene, 61), Noted::Taken, "a minute after it was noticed");
+    wait_for(true, 2, &scene);
+    assert_eq!([62, 120].map(|after| note(&mut scene, after)), [Noted::LeftOut; 2]);
+    assert_eq!(note(&mut scene, 121), Noted::Taken);
+    wait_for(false, 3, &scene);
+    let (leave, _) = channel();
+    drop(std::mem::replace(&mut scene.leave, leave));
+    assert_eq!(note(&mut scene, 122), Noted::Taken);
+    scene.recorder.finish().expect("written");
+
+    let written = scene.written.lock().clone();
+    let mut replay = Replay::new(Recording::open(&written[..]).expect("a recording"));
+    let played = replay.next_while(|_| true).expect("it is whole");
+    assert!(matches!(played, Some(Played::Gap(5))), "the four, and that of the try in vain: {played:?}");
+    assert!(replay.next_while(|_| true).expect("it is whole").is_none());
+    assert_eq!(replay.now().map(|now| now.stamp), Some(start.stamp.plus(Duration::from_secs(122))));
+}
+
+/// Else a recording would be made that nobody can play.
+#[test]
+fn what_no_reader_would_read_is_not_written() {
+    let mut scene = Scene::new();
+    let (leave, _) = channel();
+    drop(std::mem::replace(&mut scene.leave, leave));
+    scene.recorder.longest_entry = 1_000;
+    assert_eq!(scene.note(Input::Awaited), Noted::LeftOut, "the state is longer");
+    assert!(scene.recorder.hindrance().is_some_and(|why| why.contains("no room for the state of 0 pods")));
+    scene.recorder.too_large = None;
+    scene.recorder.longest_entry = 10_000;
+    assert_eq!(scene.note(Input::Awaited), Noted::Taken);
+    let long = Input::Nudge { pod: "x".repeat(10_000).as_str().into(), at: Stamp::from_nanos(2) };
+    assert_eq!(scene.note(long), Noted::LeftOut);
+    assert_eq!(scene.note(Input::Awaited), Noted::Taken);
+    scene.recorder.finish().expect("written");
+    let text = String::from_utf8(scene.written.lock().clone()).expect("a text");
+    assert_eq!(text.matches("{\"gap\":1}").count(), 2, "{text:.300}");
+    assert!(text.lines().all(|line| line.len() < 10_000));
 }
 
 #[test]

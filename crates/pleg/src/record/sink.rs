@@ -1,7 +1,8 @@
 //! Where a recording goes: one file, or a folder of files of which the oldest are removed.
 //!
 //! A thread of its own writes, so that a slow disk slows nothing but the recording. What waits for it is bounded, by
-//! number and by bytes. When it cannot write any more it says so once, and nothing else is given to it.
+//! number and by bytes. When it cannot write any more it says so once. One file ends with that; a folder goes on with another
+//! file, as soon as one can be written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,12 +45,14 @@ pub(super) enum Order {
         last: Vec<u8>,
         first: Vec<u8>,
     },
+    /// Begins a file after one that could not be written, with all that is needed to play it.
+    Anew(Vec<u8>),
 }
 
 impl Order {
     fn bytes(&self) -> usize {
         match self {
-            Self::Write(piece) => piece.len(),
+            Self::Write(piece) | Self::Anew(piece) => piece.len(),
             Self::NextFile { last, first } => last.len() + first.len(),
         }
     }
@@ -103,33 +106,43 @@ impl Sink {
         let waiting = Arc::<Waiting>::default();
         let thread = std::thread::spawn({
             let (path, waiting) = (path.to_owned(), waiting.clone());
-            move || {
-                if let Err(source) = write_all(output, &taken, &waiting) {
-                    let error = RecordError::new(&path, source);
-                    tracing::error!("the recording has ended, and nothing more is recorded: {error}");
-                    failed.send_replace(Some(error));
-                }
-            }
+            let writer = Writer { output, path, waiting, trouble: failed, is_ring: limits.is_some() };
+            move || writer.write_all(&taken)
         });
         let path = path.to_owned();
         Self { orders: Some(orders), waiting, thread: Some(thread), trouble, path, limits }
     }
 
-    /// Why nothing can be written any more, as soon as that is so.
+    /// Why nothing can be written, as long as that is so.
     pub(super) fn trouble(&self) -> watch::Receiver<Option<RecordError>> {
         self.trouble.clone()
+    }
+
+    /// The file, or the folder.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Whether nothing can be written any more.
     pub(super) fn has_failed(&self) -> bool {
         // The thread tells why before it lets go.
-        self.trouble.borrow().is_some() || self.trouble.has_changed().is_err()
+        (self.limits.is_none() && self.trouble.borrow().is_some()) || self.trouble.has_changed().is_err()
+    }
+
+    /// Whether what is given to it is lost, until [`Order::Anew`] can be carried out.
+    pub(super) fn is_broken(&self) -> bool {
+        self.trouble.borrow().is_some()
     }
 
     /// Whether something more may be given to it.
     pub(super) fn has_room(&self) -> bool {
         self.waiting.orders.load(Ordering::Relaxed) < WAITING
             && self.waiting.bytes.load(Ordering::Relaxed) < WAITING_BYTES
+    }
+
+    /// Whether it has done all that it was given, and [said](Self::is_broken) what became of it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.orders.load(Ordering::Acquire) == 0
     }
 
     /// Has something written; false if too much waits already, or nothing can be written any more.
@@ -163,22 +176,77 @@ impl Sink {
 
 impl Waiting {
     fn done(&self, bytes: usize) {
-        self.orders.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.orders.fetch_sub(1, Ordering::Release);
     }
 }
 
-fn write_all(mut output: impl Output, orders: &Receiver<Order>, waiting: &Waiting) -> io::Result<()> {
-    while let Ok(order) = orders.recv() {
-        let mut order = Some(order);
+/// What the thread has.
+struct Writer<O> {
+    output: O,
+    path: PathBuf,
+    waiting: Arc<Waiting>,
+    /// Why nothing can be written, as long as that is so.
+    trouble: watch::Sender<Option<RecordError>>,
+    is_ring: bool,
+}
+
+/// The thread has nothing more to do.
+struct Ended;
+
+impl<O: Output> Writer<O> {
+    fn write_all(mut self, orders: &Receiver<Order>) {
+        while let Ok(order) = orders.recv() {
+            if self.write_what_waits(order, orders).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn write_what_waits(&mut self, first: Order, orders: &Receiver<Order>) -> Result<(), Ended> {
+        let mut order = Some(first);
         while let Some(now) = order {
-            let written = output.carry_out(&now);
-            waiting.done(now.bytes());
-            written?;
+            let written = self.carry_out(&now);
+            let noted = self.note(written);
+            self.waiting.done(now.bytes());
+            noted?;
             order = orders.try_recv().ok();
         }
         // Nothing waits: what happened last is what matters if the machine stops now.
-        output.flush()?;
+        if self.trouble.borrow().is_none() {
+            let flushed = self.output.flush();
+            self.note(flushed)?;
+        }
+        Ok(())
     }
-    output.flush()
+
+    fn carry_out(&mut self, order: &Order) -> io::Result<()> {
+        let is_broken = self.trouble.borrow().is_some();
+        match order {
+            // It belongs into a file that cannot be written.
+            Order::Write(_) | Order::NextFile { .. } if is_broken => Ok(()),
+            Order::Write(_) | Order::NextFile { .. } => self.output.carry_out(order),
+            Order::Anew(_) => {
+                self.output.carry_out(order)?;
+                tracing::info!("the recording in {} goes on", self.path.display());
+                self.trouble.send_replace(None);
+                Ok(())
+            }
+        }
+    }
+
+    fn note(&mut self, written: io::Result<()>) -> Result<(), Ended> {
+        let Err(source) = written else { return Ok(()) };
+        let error = RecordError::new(&self.path, source);
+        let before = self.trouble.send_replace(Some(error.clone()));
+        if !self.is_ring {
+            tracing::error!("the recording has ended, and nothing more is recorded: {error}");
+            return Err(Ended);
+        }
+        if before.is_none() {
+            tracing::warn!("nothing is recorded, which is tried again every minute: {error}");
+            self.output.make_room();
+        }
+        Ok(())
+    }
 }

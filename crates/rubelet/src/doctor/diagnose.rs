@@ -64,8 +64,21 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         agent.diagnose(&mut findings);
     }
     clocks(facts, &mut findings);
+    findings.extend(not_recorded(facts));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
+}
+
+/// Nobody misses a recording before he needs it.
+fn not_recorded(facts: &Facts) -> Option<Finding> {
+    let why = facts.report.as_ref()?.not_recorded.as_ref()?;
+    Some(Finding {
+        name: "notRecorded",
+        severity: Severity::Warning,
+        what: "what happens is not recorded, though the agent was told to (--record-dir)".to_owned(),
+        evidence: why.to_string(),
+        advice: "make room on that disk, or give the recording more (--record-size): the agent tries again every minute",
+    })
 }
 
 /// Why no runtime answers, if none does: neither how it is nor what it has. One question alone may be a plugin's fault.

@@ -57,6 +57,7 @@ fn well() -> Facts {
             inspections_in_flight: 0,
             calls: Vec::new(),
             clock_jump: None,
+            not_recorded: None,
         }),
         stream: Some(stream),
         looked_for: Duration::from_secs(5),
@@ -364,6 +365,14 @@ fn looks_that_hang() {
                 given_up: number,
             })
             .collect();
+    }));
+}
+
+#[test]
+fn a_recording_that_is_not_made() {
+    insta::assert_snapshot!(words(|facts| {
+        let report = facts.report.as_mut().expect("there is one");
+        report.not_recorded = Some("cannot write /var/lib/records: no storage space".into());
     }));
 }
 
