@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use pleg::record::{Damage, Played, Recording, Replay};
+use pleg::record::{Damage, Played, RULES, Recording, Replay};
 use pleg::{Now, Stamp};
 
 use crate::clean::clean_lines;
@@ -121,6 +121,9 @@ fn replay(args: &Args) -> Result<(), Trouble> {
     }
     let file = File::open(&args.file).map_err(Trouble::File)?;
     let mut replay = Replay::new(Recording::open(BufReader::new(file)).map_err(Trouble::Damage)?);
+    if let Some(other) = other_rules(replay.header().rules) {
+        remark(other);
+    }
     let mut out = io::BufWriter::new(anstream::stdout().lock());
     let first = std::cell::Cell::new(None);
     let is_wanted = |now: Now| {
@@ -173,11 +176,20 @@ fn replay(args: &Args) -> Result<(), Trouble> {
     out.flush().map_err(Trouble::Print)?;
     if replay.lost_answers() > 0 {
         remark(format_args!(
-            "recorded by another version: {} of its answers fit no question of this one, so events may be missing",
+            "{} of its answers fit no question of this version, so events may be missing",
             replay.lost_answers()
         ));
     }
     ended
+}
+
+/// What to expect of a recording by these rules, if they are not ours.
+fn other_rules(rules: u32) -> Option<String> {
+    (rules != RULES).then(|| {
+        format!(
+            "recorded by rules {rules} of the PLEG, and played by rules {RULES}: events may differ from those that were heard"
+        )
+    })
 }
 
 /// The moment that was asked for, but none after the end of the recording: of that it says nothing.
@@ -197,6 +209,15 @@ mod tests {
     fn now(seconds: u64) -> Now {
         let nanos = seconds * 1_000_000_000;
         Now { stamp: Stamp::from_nanos(nanos), wall: UnixNanos(nanos as i64) }
+    }
+
+    #[test]
+    fn a_recording_by_other_rules_is_said_to_be_one() {
+        assert_eq!(other_rules(RULES), None);
+        for rules in [0, RULES - 1, RULES + 1] {
+            let said = other_rules(rules).expect("a remark");
+            assert!(said.starts_with(&format!("recorded by rules {rules} of the PLEG")), "{said}");
+        }
     }
 
     #[test]
