@@ -228,7 +228,7 @@ fn last_words_are_waited_for_since_it_is_gone_however_long_ago_it_was_heard_of()
     assert_eq!(died.exit, Some(exit(3, "Error")));
 }
 
-/// A runtime that restarts may have forgotten a pod for a moment.
+/// A runtime that restarts may have forgotten a pod for a moment, and not inspect it for a while, so that nothing is committed.
 #[test]
 fn what_comes_back_is_waited_for_anew_when_it_goes() {
     let here = || vec![pod("A", &[("c1", Running)])];
@@ -239,6 +239,7 @@ fn what_comes_back_is_waited_for_anew_when_it_goes() {
     let at = pleg.now().stamp;
     pleg.step(Input::Nudge { pod: "A".into(), at });
     pleg.answer_look("A", here().pop());
+    pleg.hanging.insert("A".into());
     pleg.relist(here());
     pleg.start_list();
     pleg.answer_list(vec![]);
