@@ -13,7 +13,7 @@ use rubelet_testbed::{Flavor, require};
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
-use crate::containerd::changes_come_by_the_stream_again;
+use crate::containerd::changes_come_by_the_stream;
 use crate::pods::{Pod, client_of};
 use crate::program::{PATIENCE, Watching, rubelet, run, signal, wait_for_state};
 
@@ -85,9 +85,9 @@ async fn containerd_2_goes_on_while_nobody_reads_the_output() {
     let mut watching = Watching::start(&containerd.endpoint(), &[]);
     watching.shrink_pipe();
     watching.pod("old").await;
+    changes_come_by_the_stream(&mut watching, &old, "heard").await;
     let container = old.start("first", "exit 5").await;
-    let died = watching.event("ContainerDied", "old", "first").await;
-    assert_eq!(died["trigger"], "event", "the stream is followed");
+    watching.event("ContainerDied", "old", "first").await;
 
     // From here on the pipe fills up.
     make_and_remove_pods(&client, "unread").await;
@@ -138,9 +138,7 @@ async fn containerd_2_goes_on_while_the_watch_stands_still() {
     let old = Pod::run(&client, "old").await;
     let mut watching = Watching::start(&containerd.endpoint(), &[]);
     watching.pod("old").await;
-    old.start("before", "exit 5").await;
-    let died = watching.event("ContainerDied", "old", "before").await;
-    assert_eq!(died["trigger"], "event", "the stream is followed");
+    changes_come_by_the_stream(&mut watching, &old, "before").await;
 
     watching.signal("-TSTP");
     wait_for_state(watching.pid(), 'T').await;
@@ -157,7 +155,7 @@ async fn containerd_2_goes_on_while_the_watch_stands_still() {
         "that we hung up is no restart of the runtime: {:#?}",
         watching.seen()
     );
-    changes_come_by_the_stream_again(&mut watching, &old).await;
+    changes_come_by_the_stream(&mut watching, &old, "again").await;
     old.remove().await;
     assert_eq!(watching.end().await.code(), Some(0));
 }
