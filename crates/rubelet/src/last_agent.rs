@@ -8,6 +8,9 @@ use rubelet_agent::cgroup::CgroupSettings;
 use rubelet_cri::{Endpoint, EndpointError};
 use serde::{Deserialize, Serialize};
 
+/// Where everybody looks for the logs of containers, and agents link them.
+pub(crate) const USUAL_LOG_LINKS: &str = "/var/log/containers";
+
 /// In the folder of the agent.
 const FILE: &str = "agent.json";
 

@@ -53,7 +53,7 @@ impl LogLinks {
             let done = tokio::select! {
                 _ = ticks.tick() => {
                     let all = cache.all().into_iter().filter_map(|(_, status)| status.ok()).collect::<Vec<_>>();
-                    off_thread(move || places.tidy().and_then(|()| places.link(&all))).await
+                    off_thread(move || remove_dead_links(&places.links, &places.logs).and_then(|()| places.link(&all))).await
                 }
                 event = events.next() => {
                     // The PLEG has ended, and the agent with it.
@@ -95,22 +95,26 @@ impl Places {
         }
         Ok(())
     }
+}
 
-    /// Removes links to logs of ours that are no more. Blocks on the disk.
-    fn tidy(&self) -> io::Result<()> {
-        let entries = match std::fs::read_dir(&self.links) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            entries => entries?,
-        };
-        for entry in entries {
-            let link = entry?.path();
-            let Ok(log) = std::fs::read_link(&link) else { continue };
-            if log.starts_with(&self.logs) && !log.exists() {
-                std::fs::remove_file(&link)?;
-            }
+/// Removes links in a folder to logs below another that are no more. Blocks on the disk.
+///
+/// # Errors
+///
+/// If the folder of links cannot be read, or a link not be removed.
+pub fn remove_dead_links(links: &Path, logs: &Path) -> io::Result<()> {
+    let entries = match std::fs::read_dir(links) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let link = entry?.path();
+        let Ok(log) = std::fs::read_link(&link) else { continue };
+        if log.starts_with(logs) && !log.exists() {
+            std::fs::remove_file(&link)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn make(log: &Path, folder: &Path, name: &str) -> io::Result<()> {

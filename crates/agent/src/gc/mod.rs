@@ -13,6 +13,6 @@ mod testkit;
 
 pub use image_plan::ImagePolicy;
 pub use images::ImageCollector;
-pub use log_links::LogLinks;
+pub use log_links::{LogLinks, remove_dead_links};
 pub use log_plan::LogPolicy;
 pub use logs::LogRotation;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rubelet_cri::Endpoint;
 
-use crate::doctor::{Facts, Verdict, diagnose, examine, examine_agent, json, text};
+use crate::doctor::{EndedRuntime, Facts, Verdict, diagnose, examine, examine_agent, json, text};
 use crate::endpoint::RuntimeArgs;
 use crate::exit::Failure;
 use crate::last_agent::LastAgent;
@@ -108,7 +108,7 @@ async fn examine_what_is_there(args: &Args) -> Result<Facts, String> {
     };
     let was_named = !facts.endpoint.is_empty() && dead_agent.is_none();
     let may_have_ended = facts.unreachable.is_some() && !args.runtime.is_given() && !was_named;
-    let ended_with_agent = if may_have_ended { folder_of_embedded(&args.place) } else { None };
+    let ended_with_agent = if may_have_ended { ended_runtime(&args.place) } else { None };
     Ok(Facts { silent_agent, dead_agent, ended_with_agent, ..facts })
 }
 
@@ -119,10 +119,13 @@ fn last_agent(place: &Place) -> Option<(PathBuf, LastAgent)> {
     Some((folder, last))
 }
 
-/// The folder, if the last agent that had it had its runtime inside.
-fn folder_of_embedded(place: &Place) -> Option<String> {
+/// What is left of the last agent that had this place, if that had its runtime inside.
+fn ended_runtime(place: &Place) -> Option<EndedRuntime> {
     let (folder, last) = last_agent(place)?;
-    last.runtime_endpoint.is_none().then(|| folder.display().to_string())
+    last.runtime_endpoint.is_none().then(|| EndedRuntime {
+        is_anything_left: rubelet_runtime::embedded::is_anything_left(&folder),
+        folder: folder.display().to_string(),
+    })
 }
 
 /// What an agent leaves that did not end, but died: one that is told to end takes its socket with it. The next one has the

@@ -34,7 +34,7 @@ pub(super) struct Args {
     local: LocalArgs,
     #[command(flatten)]
     pod: OnePod,
-    /// The container [default: the first]
+    /// The container [default: that of the annotation `kubectl.kubernetes.io/default-container`, or the first]
     #[arg(long, short)]
     container: Option<String>,
     /// Go on showing what is written

@@ -135,6 +135,9 @@ async fn stop_in_runtime(lone: &LoneRuntime, args: &Args, wanted: &[&Row]) -> Re
     });
     // Whatever happens to one of them, the others are ended.
     let not_ended: Vec<_> = join_all(ends).await.into_iter().filter_map(Result::err).collect();
+    if may_clean_up {
+        args.local.remove_dead_links();
+    }
     if not_ended.is_empty() { Ok(()) } else { Err(Unreachable::NotEnded(not_ended)) }
 }
 

@@ -3,7 +3,7 @@
 use pleg::{Failure, GoDuration};
 
 use super::calls;
-use super::facts::Facts;
+use super::facts::{EndedRuntime, Facts};
 use super::finding::{Finding, Severity};
 use super::streams;
 
@@ -37,7 +37,14 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         });
     }
     match (unreachable(facts), &facts.ended_with_agent) {
-        (Some(_), Some(folder)) => findings.push(Finding {
+        (Some(_), Some(EndedRuntime { folder, is_anything_left: false })) => findings.push(Finding {
+            name: "noAgent",
+            severity: Severity::Note,
+            what: "no agent runs, and no pod".to_owned(),
+            evidence: format!("the last agent of {folder} has ended, and nothing of its pods goes on"),
+            advice: "start one (rubelet run PATH) to run pods; if another runtime is meant, name it with --runtime-endpoint",
+        }),
+        (Some(_), Some(EndedRuntime { folder, .. })) => findings.push(Finding {
             name: "runtimeEnded",
             severity: Severity::Problem,
             what: "no agent runs, and its runtime has ended with it: pods go on, and nobody looks after them".to_owned(),

@@ -36,8 +36,17 @@ pub(crate) struct Facts {
     pub(crate) silent_agent: Option<String>,
     /// The socket of an agent that died.
     pub(crate) dead_agent: Option<String>,
-    /// The folder of an agent that no longer runs, and had its runtime inside.
-    pub(crate) ended_with_agent: Option<String>,
+    /// Of an agent that no longer runs.
+    pub(crate) ended_with_agent: Option<EndedRuntime>,
+}
+
+/// A runtime that has ended with the agent that it was inside of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EndedRuntime {
+    /// The folder of both.
+    pub(crate) folder: String,
+    /// Whether a container of it has not ended.
+    pub(crate) is_anything_left: bool,
 }
 
 impl Default for Facts {

@@ -29,8 +29,8 @@ use crate::watch::Events;
 use agent::{AgentFacts, PodFacts};
 use calls::HANGS;
 pub(crate) use diagnose::diagnose;
-pub(crate) use facts::Facts;
 use facts::{Clocks, Condition, Lists, Unanswered};
+pub(crate) use facts::{EndedRuntime, Facts};
 pub(crate) use finding::{Finding, Severity, Verdict};
 pub(crate) use render::{json, text};
 

@@ -216,10 +216,17 @@ fn a_runtime_that_does_not_say_what_it_is() {
 fn a_runtime_that_has_ended_with_its_agent() {
     let facts = Facts {
         unreachable: Some("none of these sockets exists: /run/containerd/containerd.sock".to_owned()),
-        ended_with_agent: Some("/var/lib/rubelet".to_owned()),
+        ended_with_agent: Some(EndedRuntime {
+            folder: "/var/lib/rubelet".to_owned(),
+            is_anything_left: true,
+        }),
         ..Facts::default()
     };
     insta::assert_snapshot!(anstream::adapter::strip_str(&text(&facts, &diagnose(&facts))).to_string());
+    let ended = EndedRuntime { folder: "/var/lib/rubelet".to_owned(), is_anything_left: false };
+    let findings = diagnose(&Facts { ended_with_agent: Some(ended), ..facts });
+    let told: Vec<_> = findings.iter().map(|finding| (finding.name, finding.severity)).collect();
+    assert_eq!(told, [("noAgent", Severity::Note)], "who has no pods misses no runtime");
 }
 
 #[test]

@@ -3,10 +3,11 @@
 mod agent;
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rubelet_agent::board::{ContainerNames, kept_containers};
 use rubelet_agent::cgroup::PodGroups;
+use rubelet_agent::gc::remove_dead_links;
 use rubelet_agent::leavings::Leavings;
 use rubelet_agent::runtime::{CallError, CallFailure};
 use rubelet_agent::sync_loop::survey;
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::endpoint::{ENVIRONMENT, endpoint_of_environment};
 use crate::exit::Failure;
-use crate::last_agent::{LastAgent, LastAgentError};
+use crate::last_agent::{LastAgent, LastAgentError, USUAL_LOG_LINKS};
 use crate::log::remark;
 use crate::place::{LOOK, PATIENCE, Place, PlaceError};
 use crate::run::{Embedded, EmbeddedError};
@@ -200,6 +201,14 @@ impl LocalArgs {
             remark(format_args!(
                 "what is left of pod {uid} cannot be removed: {error}; the next agent tries again"
             ));
+        }
+    }
+
+    /// Removes links to logs that went with their pods.
+    pub(crate) fn remove_dead_links(&self) {
+        let Ok(Some(last)) = self.last_agent() else { return };
+        if let Err(error) = remove_dead_links(Path::new(USUAL_LOG_LINKS), &last.pod_logs) {
+            remark(format_args!("dead links to logs stay in {USUAL_LOG_LINKS}: {error}"));
         }
     }
 

@@ -60,7 +60,7 @@ pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
     let pods = if running == 1 { "1 pod goes on".to_owned() } else { format!("{running} pods go on") };
     let least = if knows { "" } else { "at least " };
     plan.remarks.print(&format!(
-        "the agent has ended; {least}{pods}. `rubelet run` takes over again; `rubelet stop --all{folder}` ends them"
+        "the agent has ended; {least}{pods}. The same command takes over again; `rubelet stop --all{folder}` ends them"
     ));
 }
 

@@ -26,14 +26,13 @@ use super::remarks::Remarks;
 use super::sources::{AnySource, SourcesError, sources};
 use super::{Plan, groups, node, once, report, rest, user_ids};
 use crate::http::{About, Server, ServerError, State, Witnesses};
-use crate::last_agent::{Groups, LastAgent, LastAgentError};
+use crate::last_agent::{Groups, LastAgent, LastAgentError, USUAL_LOG_LINKS};
 use crate::place::PlaceError;
 use crate::recording;
 use crate::signals::{standstill, told_to_end};
 
-/// Where everybody looks for the logs of pods, and of containers.
+/// Where everybody looks for the logs of pods.
 const USUAL_POD_LOGS: &str = "/var/log/pods";
-const USUAL_LOG_LINKS: &str = "/var/log/containers";
 
 /// Why there is nothing to run, or nothing to run it with.
 #[derive(Debug, thiserror::Error)]

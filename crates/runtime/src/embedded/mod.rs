@@ -60,3 +60,4 @@ pub use exec::MAX_ANSWER as MAX_EXEC_OUTPUT;
 pub use rootless::{Root, is_root};
 pub use runtime::Options;
 pub use server::{NAME, serve};
+pub use store::is_anything_left;

@@ -75,6 +75,14 @@ pub(crate) const REQUEST: &str = "request.pb";
 pub(crate) const EXIT: &str = "exit.json";
 pub(crate) const SHIM_SOCKET: &str = "shim.sock";
 
+/// Whether a container below this data folder has not ended, by what is written there: they go on without their runtime.
+#[must_use]
+pub fn is_anything_left(data: &Path) -> bool {
+    let layout = Layout::new(data.to_owned());
+    let has_ended = |id: &String| layout.container(id).join(EXIT).exists();
+    entries(&layout.containers()).is_ok_and(|ids| !ids.iter().all(has_ended))
+}
+
 /// Makes a folder that only its owner can enter, with its parents.
 pub(crate) fn make_dir(path: &Path) -> Result<()> {
     fs::DirBuilder::new()
