@@ -11,6 +11,7 @@ mod ends;
 mod farewell;
 mod publish;
 mod refresh;
+mod resync;
 mod tenure;
 mod waiting;
 
@@ -432,9 +433,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     fn next_look(&self, pod: &Pod, now: Stamp) -> Stamp {
-        let resync = self.tools.settings.resync;
-        // Spread, so that pods that were made together are not looked at together for ever.
-        let look = now.plus(resync + resync.mul_f64(0.5 * fastrand::f64()));
+        let look = resync::next(now, self.tools.settings.resync, fastrand::f64());
         self.tenure.no_later(look, pod)
     }
 }
