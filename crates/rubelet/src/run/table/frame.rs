@@ -34,14 +34,13 @@ impl Frame {
     }
 
     /// What to print for it to be gone, from a terminal that is so wide by now: lines that have become too long were
-    /// wrapped by it.
+    /// wrapped by it. Row by row: some terminals (tmux) keep what is cleared down from the very top among what has scrolled off.
     pub(super) fn erasure(&self, columns: usize) -> String {
         let wrapped = |line: &FrameLine| line.width.div_ceil(columns.max(1)).max(1);
         let rows: usize = self.lines.iter().map(wrapped).sum();
         match rows {
             0 => String::new(),
-            1 => "\r\x1b[J".to_owned(),
-            _ => format!("\r\x1b[{}A\x1b[J", rows - 1),
+            rows => format!("\r\x1b[2K{}", "\x1b[A\x1b[2K".repeat(rows - 1)),
         }
     }
 }
@@ -107,10 +106,14 @@ mod tests {
     #[test]
     fn as_many_rows_are_wiped_as_it_takes_by_now() {
         let drawn = frame(&["0123456789", "", "01234"]);
-        assert_eq!(drawn.erasure(80), "\r\x1b[2A\x1b[J");
-        assert_eq!(drawn.erasure(5), "\r\x1b[3A\x1b[J", "the first line has become two");
-        assert_eq!(drawn.erasure(4), "\r\x1b[5A\x1b[J", "three and one and two");
-        assert_eq!(frame(&["x"]).erasure(80), "\r\x1b[J");
+        let rows = |erasure: String| {
+            assert!(erasure.starts_with("\r\x1b[2K") && !erasure.contains("\x1b[J"), "{erasure:?}");
+            (erasure.matches("\x1b[2K").count(), erasure.matches("\x1b[A").count())
+        };
+        assert_eq!(rows(drawn.erasure(80)), (3, 2));
+        assert_eq!(rows(drawn.erasure(5)), (4, 3), "the first line has become two");
+        assert_eq!(rows(drawn.erasure(4)), (6, 5), "three and one and two");
+        assert_eq!(rows(frame(&["x"]).erasure(80)), (1, 0));
         assert_eq!(Frame::default().erasure(80), "", "nothing was drawn");
     }
 }
