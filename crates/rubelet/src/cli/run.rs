@@ -142,8 +142,9 @@ fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> 
     }
     let plan = args.plan(named, config, remarks.clone());
     rubelet_runtime::memory::share_heaps();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One thread: nothing here computes for long or blocks (`off_thread`), so a second one would only cost wake-ups. The HTTP
+    // server has a thread of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| (Failure::System, error.to_string()))?;
