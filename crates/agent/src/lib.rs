@@ -4,6 +4,7 @@
 pub mod admission;
 pub mod board;
 pub mod cgroup;
+mod clock;
 pub mod downward;
 pub mod environment;
 pub mod event;

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::{PodRef, PodUid};
 
@@ -75,7 +74,7 @@ pub struct Merge {
 
 impl Merge {
     /// Takes the whole set of a source.
-    pub fn apply(&mut self, source: &SourceId, set: &[Arc<Pod>], now: Timestamp) -> Merged {
+    pub fn apply(&mut self, source: &SourceId, set: &[Arc<Pod>]) -> Merged {
         let first_set = !self.sources.contains_key(source);
         let known = self.sources.entry(source.clone()).or_default();
 
@@ -85,22 +84,22 @@ impl Merge {
         let mut removed: Vec<Arc<Pod>> = Vec::new();
         for (uid, pod) in incoming {
             let merged = match known.remove(&uid) {
-                None => changes.note(Operation::Add, first_seen(&pod, source, now)),
+                None => changes.note(Operation::Add, pod),
                 // A fixed UID, and another name: what runs has the old name in all that it is made of.
                 Some(before) if !has_same_name(&before, &pod) => {
                     removed.push(before);
-                    changes.note(Operation::Add, first_seen(&pod, source, now))
+                    changes.note(Operation::Add, pod)
                 }
                 Some(before) => match compare(&before, &pod) {
                     Difference::None => before,
                     Difference::Status => {
                         let status = Pod { status: pod.status.clone(), ..Pod::clone(&before) };
-                        changes.note(Operation::Reconcile, status)
+                        changes.note(Operation::Reconcile, Arc::new(status))
                     }
                     Difference::Wanted if pod.metadata.deletion_timestamp.is_some() => {
-                        changes.note(Operation::Delete, updated(&before, &pod))
+                        changes.note(Operation::Delete, Arc::new(updated(&before, &pod)))
                     }
-                    Difference::Wanted => changes.note(Operation::Update, updated(&before, &pod)),
+                    Difference::Wanted => changes.note(Operation::Update, Arc::new(updated(&before, &pod))),
                 },
             };
             next.insert(uid, merged);
@@ -152,8 +151,7 @@ impl SourcesReady {
 struct Changes(BTreeMap<Operation, Vec<Arc<Pod>>>);
 
 impl Changes {
-    fn note(&mut self, operation: Operation, pod: Pod) -> Arc<Pod> {
-        let pod = Arc::new(pod);
+    fn note(&mut self, operation: Operation, pod: Arc<Pod>) -> Arc<Pod> {
         self.0.entry(operation).or_default().push(Arc::clone(&pod));
         pod
     }
@@ -230,14 +228,6 @@ fn is_local(annotation: &str) -> bool {
 
 fn foreign_annotations(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
     pod.metadata.annotations.iter().flatten().filter(|(key, _)| !is_local(key))
-}
-
-fn first_seen(pod: &Pod, source: &SourceId, now: Timestamp) -> Pod {
-    let mut pod = pod.clone();
-    let annotations = pod.metadata.annotations.get_or_insert_default();
-    annotations.insert(annotation::SOURCE.to_owned(), source.kind.to_string());
-    annotations.insert(annotation::SEEN.to_owned(), format!("{now:.9}"));
-    pod
 }
 
 /// What was known, with everything that may change taken from what came in.

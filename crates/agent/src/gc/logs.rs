@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use pleg::CacheReader;
 use rubelet_model::{ContainerId, ContainerState, PodUid};
 use tokio::time::MissedTickBehavior;
@@ -103,10 +102,7 @@ impl<R: Runtime> LogRotation<R> {
     async fn rotate(&self, id: &ContainerId, log: PathBuf) {
         let policy = self.policy;
         let path = log.clone();
-        let rotated = tokio::task::spawn_blocking(move || {
-            let now = Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0)).unwrap_or_default();
-            rotate(&path, policy, now)
-        });
+        let rotated = tokio::task::spawn_blocking(move || rotate(&path, policy, crate::clock::now()));
         let rotated = match rotated.await {
             Ok(Ok(rotated)) => rotated,
             Ok(Err(error)) => {

@@ -39,6 +39,16 @@ pub struct Objects {
 }
 
 impl Objects {
+    /// Whether the other has the very same objects, not only equal ones.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        fn same<T>(ours: &BTreeMap<ObjectKey, Arc<T>>, theirs: &BTreeMap<ObjectKey, Arc<T>>) -> bool {
+            let mut pairs = ours.iter().zip(theirs);
+            ours.len() == theirs.len()
+                && pairs.all(|((key, one), (other_key, other))| key == other_key && Arc::ptr_eq(one, other))
+        }
+        same(&self.config_maps, &other.config_maps) && same(&self.secrets, &other.secrets)
+    }
+
     /// A config map.
     #[must_use]
     pub fn config_map(&self, namespace: &str, name: &str) -> Option<&ConfigMap> {

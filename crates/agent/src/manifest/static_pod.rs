@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus, Toleration};
 use serde::Serialize;
 
@@ -9,7 +10,7 @@ use super::annotation;
 use crate::fnv::Fnv128;
 use crate::source::SourceKind;
 
-/// Where a manifest was found, and by which node.
+/// Where a manifest was found, by which node, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The kind of source.
@@ -18,6 +19,8 @@ pub struct Origin {
     pub place: String,
     /// The name of this node.
     pub node_name: String,
+    /// When it was read.
+    pub seen: Timestamp,
 }
 
 /// Gives the pod its identity on this node.
@@ -35,6 +38,8 @@ pub(super) fn adopt(pod: &mut Pod, origin: &Origin) {
     }
     let annotations = meta.annotations.get_or_insert_with(BTreeMap::new);
     annotations.insert(annotation::HASH.to_owned(), uid.clone());
+    annotations.insert(annotation::SOURCE.to_owned(), origin.source.to_string());
+    annotations.insert(annotation::SEEN.to_owned(), format!("{:.9}", origin.seen));
     meta.uid = Some(uid);
 
     let spec = pod.spec.get_or_insert_default();
@@ -78,7 +83,12 @@ mod tests {
     use super::*;
 
     fn origin(source: SourceKind) -> Origin {
-        Origin { source, place: "/manifests/web.yaml".to_owned(), node_name: "Node-1".to_owned() }
+        Origin {
+            source,
+            place: "/manifests/web.yaml".to_owned(),
+            node_name: "Node-1".to_owned(),
+            seen: Timestamp::default(),
+        }
     }
 
     fn named(name: &str) -> Pod {
@@ -99,6 +109,9 @@ mod tests {
         assert_eq!(uid.len(), 32);
         assert_eq!(pod.metadata.name.as_deref(), Some("web-node-1"));
         assert_eq!(pod.metadata.namespace.as_deref(), Some("default"));
+        assert_eq!(annotation::value(&pod, annotation::SOURCE), Some("file"));
+        assert_eq!(annotation::value(&pod, annotation::SEEN), Some("1970-01-01T00:00:00.000000000Z"));
+        assert!(annotation::is_static(&pod) && annotation::is_critical(&pod) && !annotation::is_mirror(&pod));
         assert_eq!(annotation::value(&pod, annotation::HASH), Some(uid.as_str()));
         let spec = pod.spec.expect("a spec");
         assert_eq!(spec.node_name.as_deref(), Some("Node-1"));

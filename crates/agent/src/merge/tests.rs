@@ -15,8 +15,8 @@ fn api() -> SourceId {
     SourceId::new(SourceKind::Api, "https://api")
 }
 
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(second).expect("a time")
+fn at(second: i64) -> jiff::Timestamp {
+    jiff::Timestamp::from_second(second).expect("a time")
 }
 
 fn pod(uid: &str, namespace: &str, name: &str, image: &str) -> Pod {
@@ -42,7 +42,7 @@ fn with(mut pod: Pod, change: impl FnOnce(&mut Pod)) -> Pod {
 /// The differences, as `(operation, UIDs)`.
 fn apply(merge: &mut Merge, source: &SourceId, pods: &[Pod]) -> Vec<(Operation, Vec<String>)> {
     let set: Vec<Arc<Pod>> = pods.iter().cloned().map(Arc::new).collect();
-    let merged = merge.apply(source, &set, at(1));
+    let merged = merge.apply(source, &set);
     assert!(merged.deltas.iter().all(|delta| delta.source == *source));
     assert!(
         merged.deltas.iter().map(|delta| delta.operation).is_sorted(),
@@ -126,7 +126,7 @@ fn names_are_unique_within_a_namespace_and_the_first_wins() {
     .into_iter()
     .map(Arc::new)
     .collect();
-    let merged = merge.apply(&file(), &set, at(1));
+    let merged = merge.apply(&file(), &set);
     let added: Vec<_> = merged.deltas[0].pods.iter().map(|pod| pod_ref(pod).to_string()).collect();
     assert_eq!(added, ["ns/web", "other/web", "ns/another"], "one that is refused takes no name");
     let refused: Vec<_> =
@@ -148,7 +148,7 @@ fn who_comes_later_does_not_take_the_place_of_a_known_pod() {
         let both = [newcomer.clone(), web.clone()];
         assert_eq!(apply(&mut merge, &file(), &both), [], "{newcomer:?}");
         let set = both.map(Arc::new);
-        let refused = merge.apply(&file(), &set, at(1)).refused;
+        let refused = merge.apply(&file(), &set).refused;
         let refused: Vec<_> = refused.iter().map(|refused| &refused.pod).collect();
         assert_eq!(refused, [&pod_ref(&newcomer)]);
     }
@@ -211,21 +211,23 @@ fn what_makes_an_update_and_what_does_not() {
 }
 
 #[test]
-fn a_pod_says_where_it_came_from_and_since_when() {
+fn a_pod_stays_seen_since_its_first_version() {
     let mut merge = Merge::default();
-    let set = [Arc::new(pod("1", "ns", "web", "a"))];
-    let added = merge.apply(&file(), &set, at(1_700_000_000));
+    let seen = |second: u8| [(annotation::SEEN.to_owned(), format!("2023-11-14T22:13:2{second}.000000000Z"))];
+    let set =
+        [Arc::new(with(pod("1", "ns", "web", "a"), |pod| pod.metadata.annotations = Some(seen(0).into())))];
+    let added = merge.apply(&file(), &set);
     let first = &added.deltas[0].pods[0];
-    assert_eq!(annotation::value(first, annotation::SOURCE), Some("file"));
-    assert_eq!(annotation::value(first, annotation::SEEN), Some("2023-11-14T22:13:20.000000000Z"));
-    assert!(annotation::is_static(first) && annotation::is_critical(first) && !annotation::is_mirror(first));
+    assert!(Arc::ptr_eq(first, &set[0]), "a pod is kept once, however many know it");
 
     let changed = with(pod("1", "ns", "web", "b"), |pod| {
         pod.metadata.resource_version = Some("9".to_owned());
         pod.metadata.generation = Some(2);
-        pod.metadata.annotations = Some([("mine".to_owned(), "x".to_owned())].into());
+        let mut annotations = BTreeMap::from(seen(9));
+        annotations.insert("mine".to_owned(), "x".to_owned());
+        pod.metadata.annotations = Some(annotations);
     });
-    let updated = merge.apply(&file(), &[Arc::new(changed)], at(1_800_000_000));
+    let updated = merge.apply(&file(), &[Arc::new(changed)]);
     let second = &updated.deltas[0].pods[0];
     assert_eq!(annotation::value(second, annotation::SEEN), annotation::value(first, annotation::SEEN));
     assert_eq!(annotation::value(second, "mine"), Some("x"));
@@ -290,7 +292,7 @@ proptest! {
             let set: Vec<Arc<Pod>> = set.into_iter().map(Arc::new).collect();
             let before = merge.sources.get(&source).cloned().unwrap_or_default();
             let (wanted, _) = without_duplicates(&set, &before);
-            replay(&mut known, &merge.apply(&source, &set, at(1)).deltas);
+            replay(&mut known, &merge.apply(&source, &set).deltas);
 
             let believed: Vec<&Arc<Pod>> = known.iter().filter(|((of, _), _)| *of == source).map(|(_, pod)| pod).collect();
             prop_assert_eq!(believed.len(), wanted.len());
@@ -310,8 +312,8 @@ proptest! {
         for (from_api, set) in sets {
             let source = if from_api { api() } else { file() };
             let set: Vec<Arc<Pod>> = set.into_iter().map(Arc::new).collect();
-            merge.apply(&source, &set, at(1));
-            prop_assert_eq!(merge.apply(&source, &set, at(2)).deltas, vec![]);
+            merge.apply(&source, &set);
+            prop_assert_eq!(merge.apply(&source, &set).deltas, vec![]);
         }
     }
 
@@ -328,8 +330,8 @@ proptest! {
             let set: Vec<Arc<Pod>> = set.into_iter().map(Arc::new).collect();
             let set: Vec<Arc<Pod>> = without_duplicates(&set, &BTreeMap::new()).0.into_iter().map(|(_, pod)| pod).collect();
             let reversed: Vec<Arc<Pod>> = set.iter().rev().cloned().collect();
-            let one = told(merge.apply(&source, &set, at(1)).deltas);
-            prop_assert_eq!(one, told(backwards.apply(&source, &reversed, at(1)).deltas));
+            let one = told(merge.apply(&source, &set).deltas);
+            prop_assert_eq!(one, told(backwards.apply(&source, &reversed).deltas));
         }
     }
 
@@ -340,7 +342,7 @@ proptest! {
             let mut told = Vec::new();
             for (_, set) in sets.iter().filter(|(from_api, _)| *from_api == wanted) {
                 let set: Vec<Arc<Pod>> = set.iter().cloned().map(Arc::new).collect();
-                told.extend(merge.apply(source, &set, at(1)).deltas);
+                told.extend(merge.apply(source, &set).deltas);
             }
             told
         };
@@ -349,7 +351,7 @@ proptest! {
         for (from_api, set) in &sets {
             let source = if *from_api { api() } else { file() };
             let set: Vec<Arc<Pod>> = set.iter().cloned().map(Arc::new).collect();
-            told.entry(source.clone()).or_default().extend(together.apply(&source, &set, at(1)).deltas);
+            told.entry(source.clone()).or_default().extend(together.apply(&source, &set).deltas);
         }
         prop_assert_eq!(told.remove(&api()).unwrap_or_default(), of(&api(), true));
         prop_assert_eq!(told.remove(&file()).unwrap_or_default(), of(&file(), false));

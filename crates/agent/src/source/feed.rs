@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use super::inbox::{Inbox, News};
@@ -62,12 +61,12 @@ impl Feed {
         (Self { inbox, updates, merge: Merge::default(), told: BTreeMap::new() }, receiver)
     }
 
-    /// Runs until the sync loop has gone. `wall_clock` is asked for the moment a pod is first seen.
-    pub async fn run(mut self, wall_clock: impl Fn() -> Timestamp + Send) {
+    /// Runs until the sync loop has gone.
+    pub async fn run(mut self) {
         loop {
             let (source, news) = self.inbox.next().await;
             let updates = match news {
-                News::Set(set) => self.updates_of(source, set, wall_clock()),
+                News::Set(set) => self.updates_of(source, set),
                 News::CannotTell(problems) => self.problems_of(source, problems).into_iter().collect(),
             };
             for update in updates {
@@ -78,8 +77,8 @@ impl Feed {
         }
     }
 
-    fn updates_of(&mut self, source: SourceId, set: SourceSet, now: Timestamp) -> Vec<SourceUpdate> {
-        let merged = self.merge.apply(&source, &set.pods, now);
+    fn updates_of(&mut self, source: SourceId, set: SourceSet) -> Vec<SourceUpdate> {
+        let merged = self.merge.apply(&source, &set.pods);
         let refused = merged.refused.into_iter();
         let duplicates = refused.map(|refused| {
             let issue = match refused.taken {

@@ -65,6 +65,7 @@ impl Source for FileSource {
         let mut files = Files::new(self.path.clone(), self.node_name.clone(), kept);
         let mut watch = Watching::new(self.path.clone(), hints.clone(), self.poll_period);
         let mut due = hints.take(Instant::now());
+        let mut sent = None;
         'looks: loop {
             let outcome;
             (files, watch, outcome) = off_thread(move || {
@@ -76,7 +77,11 @@ impl Source for FileSource {
             .await;
             match outcome {
                 Ok(again) => {
-                    sets.send(files.set());
+                    let set = files.set();
+                    if !sent.as_ref().is_some_and(|sent| set.is_same(sent)) {
+                        sets.send(set.clone());
+                        sent = Some(set);
+                    }
                     if let Some(after) = again {
                         hints.look_again(Instant::now() + after);
                     }
@@ -85,6 +90,7 @@ impl Source for FileSource {
                     let mut problems = files.problems();
                     problems.push(Problem::error(&*id.place, issue));
                     sets.cannot_tell(problems);
+                    sent = None;
                 }
             }
             let (keep_at, look_at) = (Instant::now() + KEPT_AFTER, Instant::now() + watch.patience());

@@ -16,6 +16,7 @@ use super::holders::{Claim, Claimant, Holders, key};
 use super::last_good::LastGood;
 use super::look::{Look, Version, dangling_link, look};
 use super::{SourceKind, SourceSet};
+use crate::clock;
 use crate::manifest::{Issue, Manifest, ObjectKey, Objects, Origin, Problem, load};
 
 /// A file is gone when it was missing for so long: some editors move a file away before they write it anew.
@@ -310,7 +311,12 @@ fn hash(text: &[u8]) -> u64 {
 }
 
 fn origin(path: &Path, node_name: &str) -> Origin {
-    Origin { source: SourceKind::File, place: place(path), node_name: node_name.to_owned() }
+    Origin {
+        source: SourceKind::File,
+        place: place(path),
+        node_name: node_name.to_owned(),
+        seen: clock::now(),
+    }
 }
 
 fn place(path: &Path) -> String {

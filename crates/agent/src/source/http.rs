@@ -239,7 +239,12 @@ impl Known {
     fn recall(source: &HttpSource) -> Self {
         let place = source.place();
         let kept = source.kept_in.as_ref().map(|folder| LastGood::new(folder, &place));
-        let origin = Origin { source: SourceKind::Http, place, node_name: source.node_name.clone() };
+        let origin = Origin {
+            source: SourceKind::Http,
+            place,
+            node_name: source.node_name.clone(),
+            seen: crate::clock::now(),
+        };
         let text = kept.as_ref().and_then(|kept| kept.recall(&origin.place));
         let good = text.and_then(|text| load(&text, &origin).ok());
         Self { origin, kept, validators: Validators::default(), good, problems: Vec::new() }
@@ -247,6 +252,7 @@ impl Known {
 
     fn taking(mut self, validators: Validators, text: &[u8]) -> Self {
         self.validators = validators;
+        self.origin.seen = crate::clock::now();
         match load(text, &self.origin) {
             Ok(mut manifest) => {
                 self.problems = std::mem::take(&mut manifest.warnings);

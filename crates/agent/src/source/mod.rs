@@ -97,6 +97,16 @@ pub struct SourceSet {
     pub problems: Vec<Problem>,
 }
 
+impl SourceSet {
+    /// Whether the other has the very same pods and objects, not only equal ones, and the same problems. A look that found
+    /// nothing new is over after this.
+    fn is_same(&self, other: &Self) -> bool {
+        let same_pods = self.pods.len() == other.pods.len()
+            && self.pods.iter().zip(&other.pods).all(|(pod, other)| Arc::ptr_eq(pod, other));
+        same_pods && self.objects.is_same(&other.objects) && self.problems == other.problems
+    }
+}
+
 /// Something that knows pods.
 pub trait Source: Send + 'static {
     /// Which source this is.
@@ -105,4 +115,56 @@ pub trait Source: Send + 'static {
     /// Sends the set at once, and again after each change, until it is dropped. A source that has nothing sends an empty
     /// set: nothing is ended before every source was heard.
     fn run(self, sets: SetSender) -> impl Future<Output = ()> + Send;
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+    use super::*;
+    use crate::manifest::{Issue, ObjectKey};
+
+    fn objects(of: &Objects, change: impl FnOnce(&mut Objects)) -> Arc<Objects> {
+        let mut objects = of.clone();
+        change(&mut objects);
+        Arc::new(objects)
+    }
+
+    #[test]
+    fn a_set_is_the_same_only_if_nothing_was_read_anew() {
+        let key = ObjectKey::new("default", "a");
+        let mut known = Objects::default();
+        known.config_maps.insert(key.clone(), Arc::new(ConfigMap::default()));
+        known.secrets.insert(key.clone(), Arc::new(Secret::default()));
+        let pods = vec![Arc::new(Pod::default()), Arc::new(Pod::default())];
+        let set = SourceSet { pods, objects: Arc::new(known.clone()), problems: vec![] };
+
+        let again = SourceSet { objects: Arc::new(known.clone()), ..set.clone() };
+        assert!(set.is_same(&again), "what was read before, put together again");
+
+        let problem = Problem::error("place", Issue::Duplicate);
+        let others = [
+            SourceSet { pods: set.pods[..1].to_vec(), ..set.clone() },
+            SourceSet { pods: vec![Arc::clone(&set.pods[0]), Arc::new(Pod::default())], ..set.clone() },
+            SourceSet { problems: vec![problem], ..set.clone() },
+            SourceSet { objects: Arc::default(), ..set.clone() },
+            SourceSet {
+                objects: objects(&known, |known| {
+                    known.config_maps.insert(key.clone(), Arc::new(ConfigMap::default()));
+                }),
+                ..set.clone()
+            },
+            SourceSet {
+                objects: objects(&known, |known| {
+                    let secret = known.secrets.remove(&key).unwrap();
+                    known.secrets.insert(ObjectKey::new("default", "b"), secret);
+                }),
+                ..set.clone()
+            },
+        ];
+        for (index, other) in others.iter().enumerate() {
+            assert!(!set.is_same(other), "{index}");
+            assert!(!other.is_same(&set), "{index}");
+        }
+    }
 }

@@ -72,8 +72,12 @@ fn uid(pod: &Pod) -> &str {
 }
 
 fn manifest(text: &str) -> Manifest {
-    let origin =
-        Origin { source: SourceKind::File, place: "test.yaml".to_owned(), node_name: "node".to_owned() };
+    let origin = Origin {
+        source: SourceKind::File,
+        place: "test.yaml".to_owned(),
+        node_name: "node".to_owned(),
+        seen: jiff::Timestamp::default(),
+    };
     load(text.as_bytes(), &origin).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 

@@ -53,7 +53,7 @@ impl Running {
             tokio::time::sleep(silence).await;
             late.run(sets).await;
         });
-        tasks.spawn(feed.run(jiff::Timestamp::default));
+        tasks.spawn(feed.run());
         tasks.spawn(agent.run(std::future::pending()));
         pleg.start();
         Self { handle, _pleg: pleg, _tasks: tasks }

@@ -145,7 +145,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let mut crew = Crew::default();
     let upkeep = Upkeep { runtime: acting(), pleg: pleg.handle(), data, numbers };
     upkeep.begin(&mut crew, &plan);
-    let feed = feed.run(crate::summary::now);
+    let feed = feed.run();
     crew.spawn("what carries pods from their sources to the agent", feed);
     let urls: Vec<String> = sources.iter().filter_map(AnySource::url).collect();
     for source in sources {

@@ -75,9 +75,7 @@ impl BenchAgent {
             groups: None,
         });
         let mut feeding = JoinSet::new();
-        feeding.spawn(
-            feed.run(|| jiff::Timestamp::from_nanosecond(i128::from(wall_clock().0)).unwrap_or_default()),
-        );
+        feeding.spawn(feed.run());
         let sets = inbox.sender(source.id());
         feeding.spawn(source.run(sets));
         let (stop, stopped) = oneshot::channel::<()>();

@@ -109,7 +109,12 @@ pub(super) fn with_field(
 }
 
 pub(super) fn problems(pod: &Json) -> Vec<Problem> {
-    let origin = Origin { source: SourceKind::File, place: "x.json".to_owned(), node_name: "n".to_owned() };
+    let origin = Origin {
+        source: SourceKind::File,
+        place: "x.json".to_owned(),
+        node_name: "n".to_owned(),
+        seen: jiff::Timestamp::default(),
+    };
     match load(pod.to_string().as_bytes(), &origin) {
         Ok(manifest) => manifest.warnings,
         Err(problems) => problems,

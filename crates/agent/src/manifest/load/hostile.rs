@@ -8,7 +8,12 @@ use super::*;
 use crate::source::SourceKind;
 
 fn origin() -> Origin {
-    Origin { source: SourceKind::File, place: "web.yaml".to_owned(), node_name: "Node".to_owned() }
+    Origin {
+        source: SourceKind::File,
+        place: "web.yaml".to_owned(),
+        node_name: "Node".to_owned(),
+        seen: jiff::Timestamp::default(),
+    }
 }
 
 /// What is told of a text that is not used: never much, and nothing that plays tricks with a terminal.

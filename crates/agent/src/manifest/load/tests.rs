@@ -3,7 +3,12 @@ use crate::manifest::annotation;
 use crate::source::SourceKind;
 
 fn origin() -> Origin {
-    Origin { source: SourceKind::File, place: "web.yaml".to_owned(), node_name: "Node".to_owned() }
+    Origin {
+        source: SourceKind::File,
+        place: "web.yaml".to_owned(),
+        node_name: "Node".to_owned(),
+        seen: jiff::Timestamp::default(),
+    }
 }
 
 fn good(text: &str) -> Manifest {

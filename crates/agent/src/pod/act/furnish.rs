@@ -75,9 +75,8 @@ where
             return Preparation { missing, ..Preparation::default() };
         }
         let facts = PodFacts { pod: &pod, objects: &objects, node: &tools.settings.node, pod_ips: &ips };
-        let now = jiff::Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0));
         let begins = |volume: &str| doing.begins(format!("volume {volume:?}"));
-        tools.volumes.prepare(&facts, now.unwrap_or_default(), ran_before, begins)
+        tools.volumes.prepare(&facts, crate::clock::now(), ran_before, begins)
     }
 }
 

@@ -42,7 +42,7 @@ async fn a_set_is_told_in_order_and_only_what_changed() {
     let inbox = Inbox::default();
     let sets = inbox.sender(id());
     let (feed, mut updates) = Feed::new(inbox);
-    let task = tokio::spawn(feed.run(Timestamp::default));
+    let task = tokio::spawn(feed.run());
 
     sets.send(set(vec![pod("1", "a")], objects("x"), vec![problem("odd")]));
     assert_eq!(told(&mut updates).await, "objects 1");
@@ -78,7 +78,7 @@ async fn sources_do_not_wait_for_a_slow_reader() {
     let inbox = Inbox::default();
     let sets = inbox.sender(id());
     let (feed, mut updates) = Feed::new(inbox);
-    let task = tokio::spawn(feed.run(Timestamp::default));
+    let task = tokio::spawn(feed.run());
     for number in 0..10 * UPDATES_IN_FLIGHT {
         sets.send(set(vec![pod(&number.to_string(), "a")], Arc::default(), vec![]));
         tokio::task::yield_now().await;
