@@ -9,20 +9,20 @@ pub fn give_back() {
     give_back_freed();
 }
 
-/// Has all threads take memory from two heaps. By themselves they would have one each, and each keeps its holes: a burst of
+/// Has all threads take memory from one heap. By themselves they would have one each, and each keeps its holes: a burst of
 /// pods leaves less behind so. To be called before there are threads.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "mallopt has no safe wrapper")]
-pub fn share_heaps() {
-    // SAFETY: mallopt(3) takes two numbers and sets a limit; heaps that are there already stay as they are.
+pub fn share_one_heap() {
+    // SAFETY: mallopt(3) takes two numbers and sets a limit; a heap that is there already stays as it is.
     unsafe {
-        let _ = nix::libc::mallopt(nix::libc::M_ARENA_MAX, 2);
+        let _ = nix::libc::mallopt(nix::libc::M_ARENA_MAX, 1);
     }
 }
 
 /// Other allocators have no such limit.
 #[cfg(not(target_env = "gnu"))]
-pub fn share_heaps() {}
+pub fn share_one_heap() {}
 
 /// An allocator keeps what is freed in the middle of its heaps, and each thread has a heap.
 #[cfg(target_env = "gnu")]

@@ -141,7 +141,7 @@ fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> 
         return Err((Failure::Usage, why));
     }
     let plan = args.plan(named, config, remarks.clone());
-    rubelet_runtime::memory::share_heaps();
+    rubelet_runtime::memory::share_one_heap();
     // One thread: nothing here computes for long or blocks (`off_thread`), so a second one would only cost wake-ups. The HTTP
     // server has a thread of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -9,7 +9,10 @@ use tokio::time::timeout;
 /// After so long without a change of any pod, there will probably be none for a while.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Does something whenever changes have come and then stopped coming.
+/// What wakes now and then takes a little back each time.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// Does something whenever changes have come and then stopped coming, and now and then as long as none comes.
 pub(super) async fn whenever_quiet(
     mut changes: watch::Receiver<u64>,
     rest: impl Fn() + Clone + Send + 'static,
@@ -18,7 +21,7 @@ pub(super) async fn whenever_quiet(
         while let Ok(Ok(())) = timeout(QUIET, changes.changed()).await {}
         // Who cannot rest goes on without.
         let _ = tokio::task::spawn_blocking(rest.clone()).await;
-        if changes.changed().await.is_err() {
+        if let Ok(Err(_)) = timeout(AGAIN, changes.changed()).await {
             return std::future::pending().await;
         }
     }
@@ -34,21 +37,27 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn rests_once_after_each_time_of_change() {
+    async fn rests_after_each_time_of_change_and_now_and_then_without_one() {
         let (change, changes) = watch::channel(0);
         let rests = Arc::new(AtomicUsize::new(0));
         let counted = rests.clone();
         let resting = tokio::spawn(whenever_quiet(changes, move || {
             counted.fetch_add(1, Ordering::SeqCst);
         }));
-        for round in 1..=3 {
-            for _ in 0..10 {
+        let rests = || rests.load(Ordering::SeqCst);
+        for _ in 0..3 {
+            let before = rests();
+            for _ in 0..20 {
                 change.send_modify(|version| *version += 1);
                 sleep(QUIET / 2).await;
-                assert_eq!(rests.load(Ordering::SeqCst), round - 1, "not while pods change");
+                assert_eq!(rests(), before, "not while pods change");
             }
-            sleep(QUIET * 10).await;
-            assert_eq!(rests.load(Ordering::SeqCst), round, "once");
+            sleep(QUIET).await;
+            assert_eq!(rests(), before + 1, "once");
+            sleep(AGAIN / 2).await;
+            assert_eq!(rests(), before + 1, "not all the time");
+            sleep(AGAIN).await;
+            assert_eq!(rests(), before + 2, "but again");
         }
         resting.abort();
     }
