@@ -1,21 +1,28 @@
-//! What a process has used, read from `/proc`.
+//! What a process has used, by the kernel's word.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::Context;
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
 
-/// What each thread of a process has used so far.
+/// What a process has used so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Usage(BTreeMap<OsString, Spent>);
+pub(super) struct Usage {
+    cpu: Duration,
+    /// How often each of its threads went to sleep of its own accord.
+    sleeps: BTreeMap<OsString, u64>,
+}
 
 /// What was used in a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
-    /// User and system, to the nanosecond.
+    /// User and system, to the nanosecond, threads that have ended included.
     pub(super) cpu: Duration,
-    /// How often one of its threads went to sleep of its own accord, and so was woken.
+    /// How often one of its threads went to sleep of its own accord, and so was woken. Threads that ended meanwhile, as idle
+    /// ones of a pool do, are not in it.
     pub(super) wakeups: u64,
 }
 
@@ -27,46 +34,33 @@ impl Spent {
 }
 
 impl Usage {
-    /// What was used since. Threads that ended meanwhile, as idle ones of a pool do, are not in it.
+    /// What was used since.
     pub(super) fn since(&self, before: &Self) -> Spent {
-        let mut all = Spent::default();
-        for (thread, now) in &self.0 {
-            let then = before.0.get(thread).copied().unwrap_or_default();
-            all.cpu += now.cpu.saturating_sub(then.cpu);
-            all.wakeups += now.wakeups.saturating_sub(then.wakeups);
-        }
-        all
+        let slept = |(thread, now): (&OsString, &u64)| {
+            now.saturating_sub(before.sleeps.get(thread).copied().unwrap_or_default())
+        };
+        Spent { cpu: self.cpu.saturating_sub(before.cpu), wakeups: self.sleeps.iter().map(slept).sum() }
     }
 }
 
 pub(super) fn usage(pid: u32) -> anyhow::Result<Usage> {
-    let mut threads = BTreeMap::new();
+    let mut sleeps = BTreeMap::new();
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     for task in tasks.with_context(|| format!("process {pid} has ended"))? {
         let task = task?;
-        let read = |file: &str| std::fs::read_to_string(task.path().join(file));
         // A thread may end while it is looked at.
-        let (Ok(schedule), Ok(status)) = (read("schedstat"), read("status")) else { continue };
-        let running = schedule.split_whitespace().next().and_then(|text| text.parse().ok());
-        let sleeps = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        let spent = Spent {
-            cpu: Duration::from_nanos(running.context("the kernel does not tell how long threads run")?),
-            wakeups: sleeps.context("no voluntary_ctxt_switches")?.trim().parse()?,
-        };
-        threads.insert(task.file_name(), spent);
+        let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { continue };
+        let slept = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        sleeps.insert(task.file_name(), slept.context("no voluntary_ctxt_switches")?.trim().parse()?);
     }
-    Ok(Usage(threads))
+    Ok(Usage { cpu: cpu(pid)?, sleeps })
 }
 
-/// CPU time of a process so far, threads that have ended included; only to the hundredth of a second.
-pub(super) fn whole_cpu(pid: u32) -> anyhow::Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .with_context(|| format!("process {pid} has ended"))?;
-    // `pid (name) state …`, where the name may hold anything; user and system time are fields 14 and 15.
-    let fields = stat.rsplit_once(')').context("no stat")?.1;
-    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
-    let ticks: u64 = ticks.sum::<Result<_, _>>()?;
-    Ok(Duration::from_millis(ticks * 10))
+/// CPU time of a process so far.
+pub(super) fn cpu(pid: u32) -> anyhow::Result<Duration> {
+    let clock = clock_getcpuclockid(Pid::from_raw(pid.try_into()?));
+    let time = clock.and_then(clock_gettime).with_context(|| format!("process {pid} has ended"))?;
+    Ok(time.into())
 }
 
 /// Memory that a process has resident now, shared pages included, in KiB.
@@ -103,17 +97,29 @@ mod tests {
         let used = usage(own).unwrap();
         assert!(!used.since(&Usage::default()).cpu.is_zero());
         assert_eq!(used.since(&used), Spent::default());
-        assert!(whole_cpu(own).is_ok());
         assert!(usage(u32::MAX).is_err());
     }
 
     #[test]
     fn threads_come_and_go() {
-        let spent = |seconds| Spent { cpu: Duration::from_secs(seconds), wakeups: seconds };
-        let threads = |list: &[(&str, u64)]| {
-            Usage(list.iter().map(|(name, seconds)| (OsString::from(name), spent(*seconds))).collect())
+        let used = |seconds, threads: &[(&str, u64)]| Usage {
+            cpu: Duration::from_secs(seconds),
+            sleeps: threads.iter().map(|(name, sleeps)| (OsString::from(name), *sleeps)).collect(),
         };
-        let (before, after) = (threads(&[("1", 5), ("2", 7)]), threads(&[("1", 6), ("3", 2)]));
-        assert_eq!(after.since(&before), spent(3));
+        let (before, after) = (used(20, &[("1", 5), ("2", 7)]), used(24, &[("1", 6), ("3", 2)]));
+        assert_eq!(after.since(&before), Spent { cpu: Duration::from_secs(4), wakeups: 3 });
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_in_the_time_of_its_process() {
+        let own = std::process::id();
+        let before = cpu(own).unwrap();
+        let of_the_thread = std::thread::spawn(|| {
+            let own_time = || clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+            while own_time().tv_nsec() < 5_000_000 {}
+            Duration::from(own_time())
+        });
+        let of_the_thread = of_the_thread.join().unwrap();
+        assert!(cpu(own).unwrap() - before >= of_the_thread);
     }
 }

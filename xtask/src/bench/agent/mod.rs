@@ -15,7 +15,7 @@ use rubelet_testbed::{Containerd, Embedded, Flavor};
 use self::bare::Bare;
 use self::ours::Ours;
 use self::table::Row;
-use super::process::{anonymous_kib, rss_kib, usage, whole_cpu};
+use super::process::{anonymous_kib, cpu, rss_kib, usage};
 use super::sample::{cpu_time, quantile};
 use super::subject::{self, Subject};
 use super::verdict::{Verdict, conclude};
@@ -167,10 +167,10 @@ impl Setup<'_> {
         let bare = self.bare.add_all(pods.clone()).await?;
         let bare_cpu = cpu_time() - before;
         let pid = ours.pid()?;
-        let before = whole_cpu(pid)?;
+        let before = cpu(pid)?;
         let took = ours.add_all(pods).await?;
         ours.settled(self.args.burst).await?;
-        let cpu = whole_cpu(pid)? - before;
+        let spent = cpu(pid)? - before;
         let row = |what, bare: Duration, ours: Duration, target| Row {
             what,
             unit: "s",
@@ -180,7 +180,7 @@ impl Setup<'_> {
         };
         Ok(vec![
             row("manifests dropped at once → all running", bare, took, self.targets.burst),
-            row("CPU of the agent for those (bare: of the caller)", bare_cpu, cpu, self.targets.burst_cpu),
+            row("CPU of the agent for those (bare: of the caller)", bare_cpu, spent, self.targets.burst_cpu),
         ])
     }
 
