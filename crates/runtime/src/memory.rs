@@ -1,6 +1,10 @@
-//! A process that will now sleep gives back the memory that it does not need for that.
+//! A process that sleeps holds no more memory than that takes.
+
+mod touched;
 
 use std::io::{BufRead as _, BufReader};
+
+pub use touched::map_only_what_is_touched;
 
 /// Gives back what is only needed while there is something to do: pages of the program that were used last long ago, and
 /// memory that was freed but is kept for the next time. Blocks, for a millisecond or two.
@@ -71,7 +75,7 @@ fn clean_ranges(smaps: impl Iterator<Item = String>) -> Vec<(usize, usize)> {
                     ranges.extend(range);
                 }
             }
-            Some(first) if !first.ends_with(':') => candidate = file_range(first, words),
+            Some(first) if !first.ends_with(':') => candidate = read_only_file(&line),
             _ => {}
         }
     }
@@ -79,9 +83,10 @@ fn clean_ranges(smaps: impl Iterator<Item = String>) -> Vec<(usize, usize)> {
 }
 
 /// `start-end flags offset device inode path`, of a file that is only read or executed.
-fn file_range<'a>(range: &str, mut rest: impl Iterator<Item = &'a str>) -> Option<(usize, usize)> {
-    let flags = rest.next()?;
-    let path = rest.nth(3)?;
+fn read_only_file(mapping: &str) -> Option<(usize, usize)> {
+    let mut words = mapping.split_whitespace();
+    let (range, flags) = (words.next()?, words.next()?);
+    let path = words.nth(3)?;
     if !matches!(flags, "r--p" | "r-xp") || !path.starts_with('/') {
         return None;
     }

@@ -209,7 +209,8 @@ impl Loading<'_> {
         if !self.pod_names.insert(key(&mut pod.metadata)) {
             self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate);
         } else if is_valid {
-            self.manifest.pods.push(Arc::new(pod));
+            // A copy has room for what there is, and no more: what is read has a third more, for as long as it is kept.
+            self.manifest.pods.push(Arc::new(pod.clone()));
         }
     }
 

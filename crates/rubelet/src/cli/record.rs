@@ -43,6 +43,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> ExitCode {
+    rubelet_runtime::memory::map_only_what_is_touched();
     output::never_stops_this_thread();
     // Nobody may read what is said of it, which is no reason not to record, or not to end.
     let log = Log::default();

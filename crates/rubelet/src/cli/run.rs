@@ -142,6 +142,7 @@ fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> 
     }
     let plan = args.plan(named, config, remarks.clone());
     rubelet_runtime::memory::share_one_heap();
+    rubelet_runtime::memory::map_only_what_is_touched();
     // One thread: nothing here computes for long or blocks (`off_thread`), so a second one would only cost wake-ups. The HTTP
     // server has a thread of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()

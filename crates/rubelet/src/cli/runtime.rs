@@ -45,6 +45,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Err(error) => return fail(Failure::System, &error),
     };
     log.start_on_stderr();
+    rubelet_runtime::memory::map_only_what_is_touched();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(Failure::System, &error),

@@ -44,6 +44,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> ExitCode {
     let filter =
         Filter { namespaces: args.namespace.clone(), pods: args.pod.clone(), kinds: args.kinds.clone() };
+    rubelet_runtime::memory::map_only_what_is_touched();
     output::never_stops_this_thread();
     super::on_one_thread(async {
         let mut told_to_end = pin!(told_to_end());

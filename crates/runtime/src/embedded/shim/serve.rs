@@ -318,6 +318,7 @@ impl Shim {
             let _ = client.socket.write_all(Report::Started { pid, at }.line().as_bytes());
         }
         // From here on there is nothing to do but wait.
+        crate::memory::map_only_what_is_touched();
         crate::memory::give_back_file_pages();
     }
 
