@@ -93,38 +93,65 @@ pub mod seconds {
     ///
     /// If it is none.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        let seconds = f64::deserialize(deserializer)?;
-        Duration::try_from_secs_f64(seconds).map_err(serde::de::Error::custom)
+        read(f64::deserialize(deserializer)?)
+    }
+
+    /// What is longer than any length of time is the longest: `Duration::MAX` itself is written as a little more.
+    pub(super) fn read<E: serde::de::Error>(seconds: f64) -> Result<Duration, E> {
+        match Duration::try_from_secs_f64(seconds) {
+            Err(_) if seconds > 0.0 => Ok(Duration::MAX),
+            read => read.map_err(E::custom),
+        }
     }
 }
 
 /// The same where there may be none.
-pub(crate) mod optional_seconds {
+pub mod optional_seconds {
     use std::time::Duration;
 
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(
-        duration: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    /// Writes a length of time, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         match duration {
             Some(duration) => super::seconds::serialize(duration, serializer),
             None => serializer.serialize_none(),
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        let seconds = Option::<f64>::deserialize(deserializer)?;
-        seconds.map(Duration::try_from_secs_f64).transpose().map_err(serde::de::Error::custom)
+    /// Reads a length of time, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        Option::<f64>::deserialize(deserializer)?.map(super::seconds::read).transpose()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_length_of_time_is_read_as_it_is_written() {
+        let written = |duration: &Duration| {
+            let text = serde_json::to_value(duration.as_secs_f64()).expect("a number");
+            seconds::deserialize(text)
+        };
+        for duration in
+            [Duration::ZERO, Duration::from_millis(1_500), Duration::from_secs(1 << 40), Duration::MAX]
+        {
+            assert_eq!(written(&duration).ok(), Some(duration));
+        }
+        for nonsense in [-1.0, f64::NEG_INFINITY, f64::NAN] {
+            assert!(seconds::read::<serde_json::Error>(nonsense).is_err(), "{nonsense}");
+        }
+    }
 
     #[test]
     fn durations_read_as_in_go() {

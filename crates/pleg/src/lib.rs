@@ -109,7 +109,7 @@ pub use clock::{Clock, ClockJump, Now, Stamp};
 pub use core::{Config, PeriodReason};
 pub use event::{EventKind, Exit, PodEvent, Subject, Trigger};
 pub use feed::{PER_POD, Subscription};
-pub use go_duration::{GoDuration, seconds};
+pub use go_duration::{GoDuration, optional_seconds, seconds};
 pub use handle::{Handle, Pleg};
 pub use health::{Health, HungLook, StuckPod};
 pub use metrics::Metrics;

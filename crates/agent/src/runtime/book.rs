@@ -19,7 +19,7 @@ struct Entry {
     operation: Operation,
     target: Target,
     since: Instant,
-    granted: Duration,
+    granted: Option<Duration>,
 }
 
 /// What a call is about.
@@ -45,13 +45,19 @@ pub struct CallUnderWay {
     /// For how long it has been waited for.
     pub age: Duration,
     /// How much of that the call itself gives to what it starts: the grace of a container, the timeout of a command.
-    pub granted: Duration,
+    /// Nothing if it may take as long as it likes.
+    pub granted: Option<Duration>,
 }
 
 impl CallBook {
     /// A call begins; it is under way until the returned value is dropped.
     #[must_use = "the call ends when this is dropped"]
-    pub(super) fn begin(&self, operation: Operation, target: Target, granted: Duration) -> impl Drop + use<> {
+    pub(super) fn begin(
+        &self,
+        operation: Operation,
+        target: Target,
+        granted: Option<Duration>,
+    ) -> impl Drop + use<> {
         self.0.begin(Entry { operation, target, since: Instant::now(), granted })
     }
 
@@ -74,9 +80,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_is_in_the_book_for_as_long_as_somebody_waits() {
         let book = CallBook::default();
-        let run = book.begin(Operation::RunPodSandbox, Target::Pod("shop/web".to_owned()), Duration::ZERO);
+        let run =
+            book.begin(Operation::RunPodSandbox, Target::Pod("shop/web".to_owned()), Some(Duration::ZERO));
         tokio::time::advance(Duration::from_secs(7)).await;
-        let grace = Duration::from_secs(30);
+        let grace = Some(Duration::from_secs(30));
         let stop = book.begin(Operation::StopContainer, Target::Thing("c0ffee".to_owned()), grace);
         let told: Vec<_> = book
             .under_way()
@@ -85,7 +92,7 @@ mod tests {
             .collect();
         assert_eq!(
             told,
-            [(Operation::RunPodSandbox, 7, Duration::ZERO), (Operation::StopContainer, 0, grace)]
+            [(Operation::RunPodSandbox, 7, Some(Duration::ZERO)), (Operation::StopContainer, 0, grace)]
         );
         drop(run);
         assert_eq!(book.under_way().len(), 1);

@@ -31,7 +31,7 @@ impl CriRuntime {
     }
 
     fn begin(&self, operation: Operation, target: Target) -> impl Drop + use<> {
-        self.book.begin(operation, target, Duration::ZERO)
+        self.book.begin(operation, target, Some(Duration::ZERO))
     }
 }
 
@@ -106,7 +106,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CallError> {
-        let _under_way = self.book.begin(Operation::StopContainer, thing(id), grace);
+        let _under_way = self.book.begin(Operation::StopContainer, thing(id), Some(grace));
         gone_is_fine(self.client.stop_container(id, grace).await)
     }
 
@@ -143,7 +143,7 @@ impl Runtime for CriRuntime {
         command: &[String],
         timeout: Option<Duration>,
     ) -> Result<v1::ExecSyncResponse, CallError> {
-        let _under_way = self.book.begin(Operation::ExecSync, thing(id), timeout.unwrap_or(Duration::MAX));
+        let _under_way = self.book.begin(Operation::ExecSync, thing(id), timeout);
         Ok(self.client.exec_sync(id, command, timeout.unwrap_or_default()).await?)
     }
 
@@ -165,7 +165,7 @@ impl ImageStore for CriRuntime {
         auth: Option<v1::AuthConfig>,
         sandbox_config: v1::PodSandboxConfig,
     ) -> Result<String, CallError> {
-        let _under_way = self.book.begin(Operation::PullImage, Target::Image(name.to_owned()), Duration::MAX);
+        let _under_way = self.book.begin(Operation::PullImage, Target::Image(name.to_owned()), None);
         Ok(self.client.images().pull_image(spec(name), auth, Some(sandbox_config)).await?)
     }
 

@@ -165,7 +165,9 @@ impl AgentFacts {
 
     /// Calls by which the agent acts on a pod: those that only look are the PLEG's.
     fn calls_that_hang(&self, findings: &mut Vec<Finding>) {
-        let is_late = |call: &&CallReport| call.age >= call.granted.saturating_add(CALL_HANGS);
+        let is_late = |call: &&CallReport| {
+            call.granted.is_some_and(|granted| call.age >= granted.saturating_add(CALL_HANGS))
+        };
         let late: Vec<&CallReport> = self.report.calls.iter().filter(is_late).collect();
         findings.extend(one_by_one(&late, |call| call_hangs(call), |more| Finding {
             name: "callHangs",
@@ -222,8 +224,8 @@ fn call_hangs(call: &CallReport) -> Finding {
     let age = GoDuration::in_seconds(call.age);
     let target = call.target.as_ref().map(|target| format!(" of {target}")).unwrap_or_default();
     let granted = match call.granted {
-        Duration::ZERO => String::new(),
-        granted => format!(", of which {} were granted", GoDuration::in_seconds(granted)),
+        None | Some(Duration::ZERO) => String::new(),
+        Some(granted) => format!(", of which {} were granted", GoDuration::in_seconds(granted)),
     };
     Finding {
         name: "callHangs",

@@ -119,23 +119,24 @@ fn an_image_that_does_not_come_and_a_pod_that_does_not_go() {
 
 #[test]
 fn calls_of_the_agent_that_hang_and_probes_that_are_late() {
-    let call = |call: &str, pod: Option<&str>, age, granted| CallReport {
+    let call = |call: &str, pod: Option<&str>, age, granted: Option<u64>| CallReport {
         call: call.to_owned(),
         pod: pod.map(str::to_owned),
         target: (call != "run_podsandbox").then(|| "c0ffee".to_owned()),
         age: Duration::from_secs(age),
-        granted: Duration::from_secs(granted),
+        granted: granted.map(Duration::from_secs),
     };
     insta::assert_snapshot!(words(|agent| {
         agent.report.calls = vec![
-            call("run_podsandbox", Some("shop/web"), 41, 0),
-            call("stop_container", Some("shop/db"), 95, 60),
-            call("stop_container", Some("shop/in-time"), 59, 30),
+            call("run_podsandbox", Some("shop/web"), 41, Some(0)),
+            call("stop_container", Some("shop/db"), 95, Some(60)),
+            call("stop_container", Some("shop/in-time"), 59, Some(30)),
+            call("pull_image", None, 7_200, None),
         ];
         agent.report.probes = ProbeReport { waiting: 70, longest: Duration::from_millis(8_340) };
     }));
     let many = words(|agent| {
-        agent.report.calls = (0..20).map(|_| call("remove_container", None, 60, 0)).collect();
+        agent.report.calls = (0..20).map(|_| call("remove_container", None, 60, Some(0))).collect();
     });
     assert!(many.contains("12 more calls of the agent hang"), "{many}");
 }

@@ -72,9 +72,10 @@ pub(crate) struct CallReport {
     /// For how long.
     #[serde(rename = "ageSeconds", with = "pleg::seconds")]
     pub(crate) age: Duration,
-    /// How long what it starts may take: the grace of a container, the timeout of a command.
-    #[serde(rename = "grantedSeconds", with = "pleg::seconds")]
-    pub(crate) granted: Duration,
+    /// How long what it starts may take: the grace of a container, the timeout of a command. Nothing if that may take as
+    /// long as it likes, as the pull of an image.
+    #[serde(default, rename = "grantedSeconds", with = "pleg::optional_seconds")]
+    pub(crate) granted: Option<Duration>,
 }
 
 /// How late probes are.
@@ -170,13 +171,16 @@ mod tests {
             pod: Some("shop/web".to_owned()),
             target: Some("c0ffee".to_owned()),
             age: Duration::from_millis(1_500),
-            granted: Duration::from_secs(30),
+            granted: Some(Duration::from_secs(30)),
         };
         let report = AgentReport {
             uptime: Duration::from_millis(62_500),
             surveyed: true,
             unheard: vec!["file /pods".to_owned()],
-            calls: vec![call],
+            calls: vec![
+                call,
+                CallReport { granted: None, call: "pull_image".to_owned(), ..CallReport::default() },
+            ],
             probes: ProbeReport { waiting: 1, longest: Duration::from_millis(250) },
             ..AgentReport::default()
         };
@@ -188,12 +192,18 @@ mod tests {
             "sources": [],
             "calls": [{
                 "call": "stop_container", "pod": "shop/web", "target": "c0ffee", "ageSeconds": 1.5, "grantedSeconds": 30.0,
+            }, {
+                "call": "pull_image", "ageSeconds": 0.0, "grantedSeconds": null,
             }],
             "probes": {"waiting": 1, "longestSeconds": 0.25},
         });
         assert_eq!(serde_json::to_value(&report).unwrap(), wanted);
         let read: AgentReport = serde_json::from_value(wanted).unwrap();
         assert_eq!((read.uptime, read.calls[0].age), (report.uptime, report.calls[0].age));
+        assert_eq!(
+            read.calls.iter().map(|call| call.granted).collect::<Vec<_>>(),
+            [Some(Duration::from_secs(30)), None]
+        );
     }
 
     #[test]

@@ -190,6 +190,21 @@ fn health_metrics_and_pods_can_be_asked_for() {
     assert!(get(&node, "/debug/pleg").1.contains("\"healthy\":true"));
 }
 
+#[test]
+fn commands_are_answered_while_a_hook_takes_as_long_as_it_likes() {
+    let Some(node) = Node::start() else { return };
+    let hook =
+        format!("    lifecycle: {{postStart: {{exec: {{command: [sleep, \"{}\"]}}}}}}\n", node.seconds(2));
+    node.write("web.yaml", &(node.sleeping("web", 1) + &hook));
+    node.sleeper(2);
+    node.until("a call that is told", || get(&node, "/report").1.contains("\"call\":\"exec_sync\""));
+    for command in [&["ps"][..], &["describe", "web"], &["logs", "web"], &["exec", "web", "--", "true"]] {
+        let (code, _, err) = text(&node.ask(command));
+        assert_eq!(code, Some(0), "{command:?}: {err}");
+    }
+    signal_to(node.sleeper(2), "-TERM");
+}
+
 /// Over TCP, where everybody may ask: what only the owner of the folder may ask is not there.
 #[test]
 fn everybody_may_look_over_tcp_and_nobody_may_change_anything() {
