@@ -127,14 +127,28 @@ impl<'t> Reader<'t, '_> {
         self.located(Err(de::Error::custom(format_args!("expected {expected}, found {found}{hint}"))))
     }
 
-    /// What is said of a text in place of bytes. Nothing of the text: it may be a secret.
-    fn not_base64(&self) -> Option<Failure> {
-        let plain = match self.place {
-            Place::Key(Place::Field(Place::Root, "data"), _) => "stringData",
-            Place::Key(Place::Field(Place::Root, "binaryData"), _) => "data",
-            _ => return None,
-        };
-        Some(de::Error::custom(format_args!("must be base64; put plain text under {plain}")))
+    /// Where plain text belongs instead of here, if this may be a place of bytes.
+    fn place_of_plain_text(&self) -> Option<&'static str> {
+        match self.place {
+            Place::Key(Place::Field(Place::Root, "data"), _) => Some("stringData"),
+            Place::Key(Place::Field(Place::Root, "binaryData"), _) => Some("data"),
+            _ => None,
+        }
+    }
+
+    /// A text that stands for itself.
+    fn text<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure>
+    where
+        't: 'de,
+    {
+        match &self.node.value {
+            Value::Null => self.located(visitor.visit_borrowed_str("")),
+            Value::Text(text) => self.located(visitor.visit_borrowed_str(text)),
+            Value::Bool(_) | Value::Signed(_) | Value::Unsigned(_) | Value::Float(_) => {
+                self.wrong("a string", "; put it in quotes")
+            }
+            Value::List(_) | Value::Map(_) => self.wrong("a string", ""),
+        }
     }
 
     fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
@@ -181,22 +195,26 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         }
     }
 
+    /// A text that stands for something else: of the places of plain text and of bytes, those of bytes.
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        match &self.node.value {
-            Value::Null => self.located(visitor.visit_borrowed_str("")),
-            Value::Text(text) => {
-                let read = visitor.visit_borrowed_str(text);
-                self.located(read.map_err(|failure: Failure| self.not_base64().unwrap_or(failure)))
+        match (&self.node.value, self.place_of_plain_text()) {
+            (Value::Text(text), Some(plain)) => {
+                // As programs print it that break lines.
+                let unbroken: String = text.chars().filter(|char| !matches!(char, '\r' | '\n')).collect();
+                // Nothing is said of the text: it may be a secret.
+                let explained = |_: Failure| {
+                    <Failure as de::Error>::custom(format_args!(
+                        "must be base64; put plain text under {plain}"
+                    ))
+                };
+                self.located(visitor.visit_str(&unbroken).map_err(explained))
             }
-            Value::Bool(_) | Value::Signed(_) | Value::Unsigned(_) | Value::Float(_) => {
-                self.wrong("a string", "; put it in quotes")
-            }
-            Value::List(_) | Value::Map(_) => self.wrong("a string", ""),
+            _ => self.text(visitor),
         }
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        self.deserialize_str(visitor)
+        self.text(visitor)
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {

@@ -92,6 +92,16 @@ fn text_in_place_of_base64_is_told_with_where_to_put_it_and_not_shown() {
 }
 
 #[test]
+fn base64_may_have_broken_lines() {
+    let text = "data:\n  k: |\n    cDRz\n    cw==\n";
+    let document = &documents(text).expect("YAML")[0];
+    let (secret, _) = decode::<Secret>(document).expect("base64");
+    assert_eq!(secret.data.expect("data")["k"].0, b"p4ss");
+    let (map, _) = decode::<ConfigMap>(document).expect("text");
+    assert_eq!(map.data.expect("data")["k"], "cDRz\ncw==\n", "plain text stays as it is");
+}
+
+#[test]
 fn unknown_fields_are_named_with_what_may_have_been_meant() {
     let (_, unknown) = pod("metadata: {name: x, label: {}}\nspec:\n  containers:\n  - Image: x\n    imagePullpolicy: Always\n    frobnicate: {a: {b: c}}\n  restartpolicy: Never\nextra: 1\n").expect("a pod");
     let unknown: Vec<_> =
