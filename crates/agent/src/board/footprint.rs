@@ -1,10 +1,12 @@
 //! What a later agent must know of a pod before its source has spoken: whose it is, what it takes of the node, and how
 //! long it may take to end.
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus as ApiStatus};
 use serde::{Deserialize, Serialize};
 
+use super::is_terminal;
 use crate::source::{SourceId, SourceKind};
+use crate::status::Rejection;
 
 /// What an agent before this one noted of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,8 +15,29 @@ pub(crate) struct Footprint {
     pub(crate) source: Option<SourceId>,
     /// As much of it as takes room, and its grace.
     pub(crate) pod: Pod,
-    /// Whether it has finished: then it takes no room.
-    pub(crate) is_finished: bool,
+    /// How far it had come.
+    pub(crate) standing: Standing,
+}
+
+/// How far a pod had come. Only one that is active takes room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Standing {
+    #[default]
+    Active,
+    /// Its node had no room for it. That says nothing about now.
+    Refused,
+    /// It has finished, well or badly, and never runs again.
+    Finished,
+}
+
+impl Standing {
+    pub(super) fn of(status: &ApiStatus) -> Self {
+        match is_terminal(status) {
+            false => Self::Active,
+            true if Rejection::is_told_by(status) => Self::Refused,
+            true => Self::Finished,
+        }
+    }
 }
 
 /// A footprint as it is on disk.
@@ -40,10 +63,10 @@ impl Noted {
         Self { source, room: pod.spec.as_ref().map(room) }
     }
 
-    pub(super) fn read(self, is_finished: bool) -> Option<Footprint> {
+    pub(super) fn read(self, standing: Standing) -> Option<Footprint> {
         let pod = Pod { spec: Some(self.room?), ..Pod::default() };
         let source = self.source.map(|source| SourceId::new(source.kind, source.place));
-        Some(Footprint { source, pod, is_finished })
+        Some(Footprint { source, pod, standing })
     }
 }
 

@@ -11,10 +11,10 @@ use k8s_openapi::api::core::v1::PodStatus as ApiStatus;
 use rubelet_model::PodUid;
 use serde::{Deserialize, Serialize};
 
+use super::PodView;
 use super::containers::ContainerNames;
 use super::delivery::{Pace, StatusSink};
-use super::footprint::{Footprint, Noted};
-use super::{PodView, is_terminal};
+use super::footprint::{Footprint, Noted, Standing};
 use crate::pod_file::{self, Outlives, PodFileError};
 use crate::volumes::{DataDirectory, PodDirectory};
 
@@ -98,7 +98,7 @@ pub fn kept_containers(data: &DataDirectory, uid: &str) -> ContainerNames {
 pub(crate) fn footprint(folder: &PodDirectory) -> Option<Footprint> {
     // What is wrong with the file is told by whoever recalls the status.
     let read: ReadFootprint = pod_file::read(&folder.status()).ok().flatten()?;
-    read.noted.read(is_terminal(&read.status))
+    read.noted.read(Standing::of(&read.status))
 }
 
 fn write(folder: &PodDirectory, uid: &str, view: &PodView) -> io::Result<()> {
@@ -209,10 +209,10 @@ mod tests {
         let pod = data.pod("1").unwrap();
         pod.create().unwrap();
         assert_eq!(footprint(&pod), None);
-        for (phase, is_finished) in [("Running", false), ("Failed", true)] {
+        for (phase, standing) in [("Running", Standing::Active), ("Failed", Standing::Finished)] {
             keep(&data, "1", phase);
             let noted = footprint(&pod).unwrap();
-            assert_eq!((noted.source, noted.is_finished), (view(phase).source, is_finished));
+            assert_eq!((noted.source, noted.standing), (view(phase).source, standing));
             let spec = noted.pod.spec.unwrap();
             assert_eq!(spec.termination_grace_period_seconds, Some(30));
             assert_eq!(spec.containers[0].ports.as_ref().unwrap()[0].host_port, Some(80));

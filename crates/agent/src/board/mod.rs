@@ -32,7 +32,7 @@ use crate::status::settle;
 
 pub use containers::ContainerNames;
 pub use delivery::{Delivery, Pace, StatusSink};
-pub(crate) use footprint::Footprint;
+pub(crate) use footprint::{Footprint, Standing};
 pub use keep::kept_containers;
 pub(crate) use keep::{Keeper, footprint, recall};
 use outbox::Outbox;

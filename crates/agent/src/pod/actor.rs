@@ -279,10 +279,11 @@ impl<R: Runtime + ImageStore> Actor<R> {
             self.take_over(pod).await;
         }
         let now = self.tools.clock.stamp();
-        if self.tenure.is_over(pod, now) {
+        let mut phase = self.publish(&status);
+        if self.tenure.is_over(pod, now) && !phase.is_terminal() {
             self.say_deadline_exceeded();
+            phase = self.publish(&status);
         }
-        let phase = self.publish(&status);
         if phase.is_terminal() {
             self.transition(Lifecycle::finished);
             return Next::Again;

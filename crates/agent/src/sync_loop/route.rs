@@ -48,6 +48,8 @@ struct Record {
     is_leaving: bool,
     /// Whether somebody has ended it, until its manifest changes.
     is_stopped: bool,
+    /// Whether it had finished before this agent was: it takes no room, also before its actor has said so.
+    had_finished: bool,
     /// Why this node does not take it.
     refusal: Option<Refusal>,
     /// What it would have if there were room.
@@ -135,7 +137,7 @@ impl Routes {
         self.sources.delivered(&delta.source);
         let mut pods: Vec<&Arc<Pod>> = delta.pods.iter().collect();
         // Those that were here before the agent was keep their room.
-        pods.sort_by_key(|pod| !self.surveyed.contains_key(&pod_ref(pod).uid));
+        pods.sort_by_key(|pod| self.rank(&pod_ref(pod).uid));
         for pod in pods {
             match delta.operation {
                 Operation::Add => self.add(pod, &delta.source, commands),
@@ -267,6 +269,7 @@ impl Routes {
             source: source.clone(),
             is_leaving: false,
             is_stopped: false,
+            had_finished: self.had_finished(&uid),
             refusal: refusal.clone(),
             growth,
             number: self.arrivals,

@@ -249,9 +249,13 @@ impl<R: Runtime + ImageStore> Actor<R> {
         said.message = Some(MESSAGE.to_owned());
     }
 
-    /// The node refuses the pod: it has failed, and whatever of it runs from before is ended.
+    /// The node refuses the pod: it has failed, and whatever of it runs from before is ended. One that has finished, well or
+    /// badly, stays so.
     pub(super) fn reject(&mut self, rejection: &Rejection) {
-        if matches!(self.lifecycle, Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. }) {
+        let has_finished = self.said.as_ref().and_then(Phase::of).is_some_and(Phase::is_terminal);
+        let is_ending =
+            matches!(self.lifecycle, Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. });
+        if is_ending || has_finished && !self.is_rejected {
             return;
         }
         let Rejection { reason, message } = rejection;

@@ -8,9 +8,17 @@ use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::{PodRef, PodUid};
 
 use super::Routes;
-use crate::board::Footprint;
+use crate::board::{Footprint, Standing};
 use crate::pod::{full_name, orphan};
 use crate::source::SourceId;
+
+/// By what a pod has a right to its room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    Runs,
+    HadAPlace,
+    Comes,
+}
 
 impl Routes {
     /// What an agent before this one noted of its pods.
@@ -21,6 +29,21 @@ impl Routes {
     /// These are the pods of which nothing runs.
     pub(in crate::sync_loop) fn are_at_rest(&mut self, at_rest: BTreeSet<PodUid>) {
         self.at_rest = at_rest;
+    }
+
+    /// Whether a pod that is here since before this agent has finished: it never runs again, and takes no room.
+    pub(super) fn had_finished(&self, uid: &PodUid) -> bool {
+        self.before.get(uid).is_some_and(|noted| noted.standing == Standing::Finished)
+    }
+
+    /// Who is let in first: who runs, then who had a place and will run again, then everybody else.
+    pub(super) fn rank(&self, uid: &PodUid) -> Rank {
+        let had_a_place = self.before.get(uid).is_none_or(|noted| noted.standing == Standing::Active);
+        match self.surveyed.contains_key(uid) {
+            true if !self.at_rest.contains(uid) => Rank::Runs,
+            true if had_a_place => Rank::HadAPlace,
+            _ => Rank::Comes,
+        }
     }
 
     /// Whose a pod was that is here since before this agent, if that was noted.
@@ -60,7 +83,7 @@ impl Routes {
         // Nearly always nobody is waited for: that costs no search.
         let noted =
             (!self.sources.all()).then_some(&self.before).into_iter().flatten().filter(|(uid, noted)| {
-                !noted.is_finished && !self.at_rest.contains(*uid) && self.may_be_claimed(uid)
+                noted.standing == Standing::Active && !self.at_rest.contains(*uid) && self.may_be_claimed(uid)
             });
         noted.filter_map(|(uid, noted)| Some((full_name(&orphan(self.surveyed.get(uid)?)), &noted.pod)))
     }

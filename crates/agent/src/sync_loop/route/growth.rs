@@ -64,8 +64,11 @@ impl Routes {
     }
 
     /// Whether this node takes a pod of a source, and as what: one that runs since before this agent, and cannot have what it
-    /// wants by now, stays as it is.
+    /// wants by now, stays as it is; one that has finished stays finished.
     pub(super) fn welcome(&self, uid: &PodUid, pod: Arc<Pod>) -> (Arc<Pod>, Option<Growth>, Option<Refusal>) {
+        if self.had_finished(uid) {
+            return (pod, None, None);
+        }
         if let Some(given) = self.given.get(uid) {
             let has = given.put_into(&pod);
             if let Some(pending) = self.obstacle(&pod, &has)

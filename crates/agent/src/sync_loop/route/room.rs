@@ -58,7 +58,8 @@ impl Routes {
 
     /// The pod that takes room for a record, if any does. Those that were refused may be many: they cost no search.
     fn in_the_room<'a>(&'a self, uid: &PodUid, record: &'a Record) -> Option<&'a Pod> {
-        if !record.is_leaving && (record.refusal.is_some() || self.over.contains(uid)) {
+        let takes_none = record.refusal.is_some() || record.had_finished || self.over.contains(uid);
+        if !record.is_leaving && takes_none {
             return None;
         }
         let want = self.wants.of(uid)?;

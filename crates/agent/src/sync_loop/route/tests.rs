@@ -3,6 +3,7 @@
 mod room;
 
 use super::*;
+use crate::board::Standing;
 use crate::source::SourceKind;
 
 fn file() -> SourceId {
@@ -86,7 +87,7 @@ fn with_two_cores_and_one_from_before(source: &SourceId, pod: &Arc<Pod>) -> Rout
 }
 
 fn footprint(source: &SourceId, pod: &Arc<Pod>) -> Footprint {
-    Footprint { source: Some(source.clone()), pod: Pod::clone(pod), is_finished: false }
+    Footprint { source: Some(source.clone()), pod: Pod::clone(pod), standing: Standing::Active }
 }
 
 #[test]

@@ -54,6 +54,14 @@ async fn until_kept_text(folder: &Path, wanted: &str) {
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{wanted} is not kept"));
 }
 
+/// Has it be written that the pod has begun years ago.
+fn began_long_ago(folder: &Path) {
+    let file = folder.join("pods/uid/status.json");
+    let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    kept["status"]["startTime"] = "2020-01-01T00:00:00Z".into();
+    std::fs::write(&file, kept.to_string()).unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_has_finished_never_runs_again_though_nothing_is_left_of_it() {
     for (policy, code, phase) in
@@ -318,18 +326,38 @@ async fn a_deadline_counts_from_the_first_start() {
     let job = Arc::new(job);
     scene.send(Operation::Add, std::slice::from_ref(&job)).await;
     until_kept(folder.path(), "Running").await;
-    let file = folder.path().join("pods/uid/status.json");
-    // It has been running for a long time.
-    let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    kept["status"]["startTime"] = "2020-01-01T00:00:00Z".into();
+    began_long_ago(folder.path());
     let scene = scene.dies_and_comes_back(folder.path(), &runtime).await;
-    std::fs::write(&file, kept.to_string()).unwrap();
     scene.send(Operation::Add, &[job]).await;
     scene.until_phase("Failed").await;
     assert_eq!(scene.status().reason.as_deref(), Some("DeadlineExceeded"));
     let all = scene.handle.board().all();
     let told = all[0].events.iter().filter(|event| event.reason == "DeadlineExceeded");
     assert_eq!(told.map(|event| event.count).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_finished_stays_so_though_its_time_is_over_or_there_is_no_room() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    let mut job = testkit::pod("Never", &[], &["job"]);
+    job.spec.as_mut().unwrap().active_deadline_seconds = Some(100);
+    let job = Arc::new(job);
+    scene.send(Operation::Add, std::slice::from_ref(&job)).await;
+    scene.until_running(&["job-0"]).await;
+    runtime.exit("job", 0);
+    scene.until("end", |all| all[0].stage == Stage::Terminated).await;
+    until_kept(folder.path(), "Succeeded").await;
+    began_long_ago(folder.path());
+    let full = |settings: &mut Settings| settings.admission.max_pods = 0;
+    let scene = scene.dies_and_comes_back_with(folder.path(), &runtime, full).await;
+    scene.send(Operation::Add, &[job]).await;
+    scene.until("end", |all| all.first().is_some_and(|view| view.stage == Stage::Terminated)).await;
+    let ApiStatus { phase, reason, .. } = scene.status();
+    assert_eq!((phase.as_deref(), reason.as_deref()), (Some("Succeeded"), None));
+    let all = scene.handle.board().all();
+    assert!(all[0].events.iter().all(|event| event.reason != "DeadlineExceeded"), "{:?}", all[0].events);
 }
 
 #[tokio::test(start_paused = true)]

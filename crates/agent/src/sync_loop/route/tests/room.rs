@@ -64,12 +64,46 @@ fn who_was_here_before_keeps_its_room_whichever_source_speaks_first() {
     let mut routes = with_two_cores_and_one_from_before(&file(), &old);
     assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"]);
     let mut routes = with_two_cores_and_one_from_before(&url(), &old);
-    let finished = Footprint { is_finished: true, ..footprint(&url(), &old) };
+    let finished = Footprint { standing: Standing::Finished, ..footprint(&url(), &old) };
     routes.left_footprints([("1".into(), finished)].into());
     assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"]);
     let mut routes = with_two_cores_and_one_from_before(&url(), &old);
     routes.are_at_rest(["1".into()].into());
     assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"], "nor if nothing of it runs");
+}
+
+#[test]
+fn who_runs_is_let_in_before_who_has_finished_was_stopped_or_was_refused() {
+    let (first, second) = (asking("1", "a", "1500m"), asking("2", "b", "1500m"));
+    let add = |routes: &mut Routes, pods: &[&Arc<Pod>]| {
+        let pods: Vec<Arc<Pod>> = pods.iter().copied().cloned().collect();
+        told(&routes.source(delta(file(), Operation::Add, &pods)))
+    };
+    let from_before = |standing| {
+        let mut routes = two_cores();
+        routes.survey(vec![pod_ref(&first), pod_ref(&second)]);
+        let of_first = Footprint { standing, ..footprint(&file(), &first) };
+        routes.left_footprints([("1".into(), of_first), ("2".into(), footprint(&file(), &second))].into());
+        routes.are_at_rest(["1".into()].into());
+        routes
+    };
+    let mut routes = from_before(Standing::Finished);
+    assert_eq!(add(&mut routes, &[&first, &second]), ["spawn 2", "start 2", "spawn 1", "start 1"]);
+    assert!(routes.reconsider().is_empty(), "who has finished is not asked again, and takes nothing");
+    for standing in [Standing::Active, Standing::Refused] {
+        let mut routes = from_before(standing);
+        let commands = add(&mut routes, &[&first, &second]);
+        assert_eq!(commands, ["spawn 2", "start 2", "refuse 1 OutOfcpu", "start 1"], "{standing:?}");
+    }
+    // One that has finished is not refused, whatever this node takes now.
+    let mut routes = from_before(Standing::Finished);
+    assert_eq!(add(&mut routes, &[&second]), ["spawn 2", "start 2"]);
+    assert_eq!(add(&mut routes, &[&first]), ["spawn 1", "start 1"]);
+    // After the machine was started anew nothing runs, but who had a place has it still.
+    let mut routes = from_before(Standing::Refused);
+    routes.are_at_rest(["1".into(), "2".into()].into());
+    let commands = add(&mut routes, &[&first, &second]);
+    assert_eq!(commands, ["spawn 2", "start 2", "refuse 1 OutOfcpu", "start 1"]);
 }
 
 #[test]
