@@ -107,6 +107,17 @@ impl FakeRuntime {
         }
     }
 
+    /// The connection breaks in the middle of a call, from now on or no longer.
+    pub(crate) fn hang_up(&self, call: &'static str, hangs_up: bool) {
+        let mut world = self.0.lock();
+        if hangs_up {
+            let message = "the connection broke".into();
+            world.fails.insert(call, CallError { failure: CallFailure::Lost, message });
+        } else {
+            world.fails.remove(call);
+        }
+    }
+
     /// A call works, but its answer does not come in time, from now on or no longer.
     pub(crate) fn lose_answers(&self, call: &'static str, are_lost: bool) {
         let mut world = self.0.lock();

@@ -281,12 +281,13 @@ fn causes(status: &Status) -> impl Iterator<Item = &(dyn StdError + 'static)> {
 /// The kind of failure that a status stands for.
 fn kind_of(status: &Status) -> ErrorKind {
     for cause in causes(status) {
-        if let Some(CallFailure::NotGrpc(_)) = cause.downcast_ref() {
-            return ErrorKind::NotGrpc;
-        }
         // The code that tonic gives to a broken connection or stream depends on how it broke.
-        if cause.is::<CallFailure>() || cause.is::<hyper::Error>() {
-            return ErrorKind::Unavailable;
+        match cause.downcast_ref() {
+            Some(CallFailure::NotGrpc(_)) => return ErrorKind::NotGrpc,
+            Some(CallFailure::NotSent) => return ErrorKind::Unavailable,
+            Some(CallFailure::Broken(_)) => return ErrorKind::ConnectionLost,
+            None if cause.is::<hyper::Error>() => return ErrorKind::ConnectionLost,
+            None => {}
         }
         match cause.downcast_ref() {
             Some(BadAnswer::TooLarge { .. }) => return ErrorKind::TooLarge,

@@ -44,8 +44,10 @@ pub enum ErrorKind {
     OldApi,
     /// It speaks gRPC, but not CRI.
     NotCri,
-    /// The runtime is there but cannot answer, or the connection broke.
+    /// The runtime is there but cannot answer.
     Unavailable,
+    /// The connection broke before the answer came. What was asked for may have been done.
+    ConnectionLost,
     /// No answer in time.
     Deadline,
     /// The command ran longer than it was given.
@@ -140,7 +142,7 @@ impl Error {
         matches!(self.kind(), ErrorKind::Deadline | ErrorKind::CommandTimeout | ErrorKind::Silent)
     }
 
-    /// Whether nobody answered: there is no runtime at the endpoint, or not now, or not for us.
+    /// Whether nobody answered: there is no runtime at the endpoint, or not now, or not for us, or no longer.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(
@@ -152,6 +154,7 @@ impl Error {
                 | ErrorKind::Silent
                 | ErrorKind::NotGrpc
                 | ErrorKind::Unavailable
+                | ErrorKind::ConnectionLost
         )
     }
 
@@ -163,6 +166,7 @@ impl Error {
             | ErrorKind::ConnectionRefused
             | ErrorKind::Silent
             | ErrorKind::Unavailable
+            | ErrorKind::ConnectionLost
             | ErrorKind::Deadline
             | ErrorKind::Cancelled => true,
             ErrorKind::Code(code) => {
@@ -234,6 +238,9 @@ impl fmt::Display for Explanation<'_> {
                  disabled_plugins in its configuration"
             ),
             ErrorKind::Unavailable => write!(f, "the runtime at {path} is not available{}", Said(detail)),
+            ErrorKind::ConnectionLost => {
+                write!(f, "the connection to the runtime at {path} broke before it answered{}", Said(detail))
+            }
             ErrorKind::Deadline => write!(f, "no answer from the runtime at {path} in time{}", Said(detail)),
             ErrorKind::CommandTimeout => {
                 write!(f, "the command took longer than it was given{}", Said(detail))

@@ -24,6 +24,7 @@ use rubelet_model::{PodStatus, PodUid};
 use tokio::sync::mpsc;
 
 use self::farewell::Farewell;
+use self::publish::Failure;
 use self::refresh::Refresh;
 use self::tenure::Tenure;
 use super::act::{Memory, Outcome, Remains, Tools, Unbroken, Work};
@@ -274,14 +275,14 @@ impl<R: Runtime + ImageStore> Actor<R> {
         };
         let plan = plan(inputs);
         let planned_by = self.verdicts.clone();
-        self.lacks_sandbox = matches!(plan, Plan::Recreate { .. });
+        self.lacks_sandbox = plan::lacks_sandbox(inputs);
         if !std::mem::replace(&mut self.is_taken_over, true) && !self.lacks_sandbox {
             self.take_over(pod).await;
         }
         let now = self.tools.clock.stamp();
         let mut phase = self.publish(&status);
-        if self.tenure.is_over(pod, now) && !phase.is_terminal() {
-            self.say_deadline_exceeded();
+        if let Some(failure) = self.failure(pod, &status, &plan).filter(|_| !phase.is_terminal()) {
+            self.say_failed(failure);
             phase = self.publish(&status);
         }
         if phase.is_terminal() {
@@ -318,6 +319,14 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
         let next_look = self.next_look(pod, now);
         Next::Idle(Some(outcome.retry_at.map_or(next_look, |retry| retry.min(next_look))))
+    }
+
+    /// Why a pod has failed though its containers do not show it.
+    fn failure(&self, pod: &Pod, status: &PodStatus, plan: &Plan) -> Option<Failure> {
+        if self.tenure.is_over(pod, self.tools.clock.stamp()) {
+            return Some(Failure::DeadlineExceeded);
+        }
+        (*plan == Plan::EndPod && !farewell::is_up(status)).then_some(Failure::SandboxLost)
     }
 
     /// A pod that was there before this agent has its group already, but its class must weigh it, too. Its folder shows whose
@@ -381,6 +390,9 @@ impl<R: Runtime + ImageStore> Actor<R> {
         };
         self.memory = memory.with_noted(self.memory.clone());
         if outcome.is_none() {
+            let mail = self.mailbox.take();
+            self.read(mail);
+            self.publish_again();
             // What it makes must show in the next status, or nobody would ever see it.
             self.unbroken.settled().await;
         }

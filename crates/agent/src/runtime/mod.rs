@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rubelet_cri::{Operation, v1};
+use rubelet_cri::{ErrorKind, Operation, v1};
 use rubelet_model::{ContainerId, SandboxId};
 
 pub use book::{CallBook, CallUnderWay, Target};
@@ -137,12 +137,28 @@ pub trait ImageStore: Send + Sync + 'static {
 pub enum CallFailure {
     /// Nobody answers. Waiting for the runtime to come back is all there is to do.
     Unavailable,
+    /// The runtime went away before it answered: it may have happened.
+    Lost,
     /// The runtime does not know the thing.
     NotFound,
     /// No answer in time: it may have happened, or may happen yet.
     Timeout,
     /// The runtime refused, or failed.
     Refused,
+}
+
+impl CallFailure {
+    /// Whether the runtime was not there, or is no longer.
+    #[must_use]
+    pub fn is_absence(self) -> bool {
+        matches!(self, Self::Unavailable | Self::Lost)
+    }
+
+    /// Whether what was asked for may have been done, or may be done yet, though nobody said so.
+    #[must_use]
+    pub fn may_have_happened(self) -> bool {
+        matches!(self, Self::Timeout | Self::Lost)
+    }
 }
 
 /// A call that failed.
@@ -166,6 +182,8 @@ impl From<rubelet_cri::Error> for CallError {
             CallFailure::NotFound
         } else if error.is_timeout() {
             CallFailure::Timeout
+        } else if error.kind() == ErrorKind::ConnectionLost {
+            CallFailure::Lost
         } else if error.is_unavailable() {
             CallFailure::Unavailable
         } else {

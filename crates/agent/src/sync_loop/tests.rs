@@ -18,7 +18,7 @@ mod volumes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Lifecycle, LifecycleHandler, Pod, SleepAction};
+use k8s_openapi::api::core::v1::{ExecAction, Lifecycle, LifecycleHandler, Pod, SleepAction};
 
 use super::PodSelector;
 use crate::board::{PodView, Stage};

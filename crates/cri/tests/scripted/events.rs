@@ -113,7 +113,7 @@ async fn a_stream_that_breaks_is_told_from_one_that_ends() {
     sender.send(event("a").encode_to_vec()).await.unwrap();
     assert!(events.next().await.unwrap().is_ok());
     server.stop().await;
-    assert_eq!(events.next().await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(events.next().await.unwrap().unwrap_err().kind(), ErrorKind::ConnectionLost);
     assert!(events.next().await.is_none());
 }
 

@@ -231,7 +231,7 @@ async fn lone(endpoint: &Endpoint, last: Option<&LastAgent>) -> Result<LoneRunti
 
 /// Whether the runtime has not answered.
 fn is_silent(error: &CallError) -> bool {
-    matches!(error.failure, CallFailure::Unavailable | CallFailure::Timeout)
+    error.failure.is_absence() || error.failure == CallFailure::Timeout
 }
 
 /// Which pods could not be ended, and why.

@@ -25,6 +25,13 @@ pub(super) enum HookError {
     Unsupported(&'static str),
 }
 
+impl HookError {
+    /// Whether the hook was run, or may have been.
+    pub(super) fn was_run(&self) -> bool {
+        !matches!(self, Self::Call(error) if error.failure.is_absence())
+    }
+}
+
 /// A container that has hooks, and how to reach it.
 pub(super) struct Hooked<'a, R> {
     pub(super) runtime: &'a R,

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Tools;
+use super::memory::HooksRun;
 use crate::pod::grace::{KillReason, container_grace, left, stop_timeout};
 use crate::pod::journal::Journal;
 use crate::pod::order::waits_for;
@@ -25,6 +26,7 @@ pub(crate) struct Killer<'a, R> {
     pub(crate) journal: &'a Journal,
     /// Where the pod can be reached; of no use on the host's network.
     pub(crate) ips: &'a [IpAddr],
+    pub(crate) hooks: &'a HooksRun,
 }
 
 /// A container on its way out.
@@ -144,13 +146,16 @@ impl<R: Runtime> Killer<'_, R> {
 
     /// Runs the container's own preparations for its end; gives what is left of its grace.
     async fn pre_stop(&self, id: &ContainerId, container: &Container, grace: u64) -> u64 {
-        let hook = written::pre_stop(container).filter(|_| grace > 0);
+        let hook = written::pre_stop(container).filter(|_| grace > 0 && !self.hooks.has_run(id));
         let Some(hook) = hook else { return grace };
         let begun = Instant::now();
         let hooked = self.tools.hooked(self.pod, self.journal, (id, container), self.ips);
         match tokio::time::timeout(Duration::from_secs(grace), hooked.run(hook)).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => self.hooks.note(id),
             Ok(Err(error)) => {
+                if error.was_run() {
+                    self.hooks.note(id);
+                }
                 self.journal.warning(Some(&container.name), "FailedPreStopHook", "PreStopHook failed");
                 tracing::warn!(pod = %spec::pod_ref(self.pod), container = container.name, %error, "a preStop hook failed");
             }

@@ -1,10 +1,11 @@
 //! What an actor remembers of its pod between two plans. All of it may be lost without harm.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
+use parking_lot::Mutex;
 use pleg::{Now, Stamp};
 use rubelet_model::{ContainerId, ContainerState, PodStatus};
 
@@ -31,6 +32,8 @@ pub(crate) struct Memory {
     pub(super) holds: BTreeMap<Arc<str>, Hold>,
     /// When containers were last told to end.
     kills: HashMap<ContainerId, Stamp>,
+    /// Who has made its preparations for its end.
+    pub(crate) hooks: HooksRun,
     /// When containers ended, by our clock.
     ended: HashMap<ContainerId, Stamp>,
     /// When the last status was read: nothing that is new in the next one ended before.
@@ -61,6 +64,7 @@ impl Memory {
             troubles: BTreeMap::new(),
             holds: BTreeMap::new(),
             kills: HashMap::new(),
+            hooks: HooksRun::default(),
             ended: HashMap::new(),
             looked: None,
             pulling: Duration::ZERO,
@@ -84,6 +88,7 @@ impl Memory {
         let is_there = |id: &ContainerId| status.container(id).is_some();
         self.ended.retain(|id, _| is_there(id));
         self.kills.retain(|id, _| is_there(id));
+        self.hooks.0.lock().retain(is_there);
         for container in &status.containers {
             if container.state != ContainerState::Exited || self.ended.contains_key(&container.id) {
                 continue;
@@ -122,9 +127,33 @@ impl Memory {
         until
     }
 
+    /// Whether a container was told to end.
+    pub(super) fn is_ending(&self, id: &ContainerId) -> bool {
+        self.kills.contains_key(id)
+    }
+
     /// When a container ended, as far as we know.
     pub(super) fn ended(&self, id: &ContainerId) -> Option<Stamp> {
         self.ended.get(id).copied()
+    }
+}
+
+/// The containers whose `preStop` hooks have run to their end: whoever tells them again to end does not run those again.
+/// Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HooksRun(Arc<Mutex<BTreeSet<ContainerId>>>);
+
+impl HooksRun {
+    pub(super) fn note(&self, id: &ContainerId) {
+        self.0.lock().insert(id.clone());
+    }
+
+    pub(super) fn has_run(&self, id: &ContainerId) -> bool {
+        self.0.lock().contains(id)
+    }
+
+    pub(crate) fn have_begun(&self) -> bool {
+        !self.0.lock().is_empty()
     }
 }
 

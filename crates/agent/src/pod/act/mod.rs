@@ -26,7 +26,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use pleg::{Clock, Stamp};
 use rubelet_cri::v1;
-use rubelet_model::{PodStatus, SandboxId};
+use rubelet_model::{ContainerId, ContainerState, PodStatus, SandboxId};
 use tokio::sync::{mpsc, oneshot};
 
 use super::config::{
@@ -36,7 +36,7 @@ use super::config::{
 use super::grace::KillReason;
 use super::grants::PodGrant;
 use super::journal::Journal;
-use super::plan::{Adjustment, Place, Plan, Replacement, Start};
+use super::plan::{Adjustment, Kill, Place, Plan, Replacement, Start};
 use super::spec;
 use crate::cgroup::{GroupError, PodGroups};
 use crate::image::Puller;
@@ -45,7 +45,7 @@ use crate::metrics::Metrics;
 use crate::off_thread::off_thread;
 use crate::probe::Prober;
 use crate::reach::PodHttp;
-use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
+use crate::runtime::{CallError, ImageStore, Runtime};
 use crate::settings::Settings;
 use crate::user_ids::{IdRange, UserIds};
 use crate::volumes::{Prepared, Volumes};
@@ -134,18 +134,36 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     /// Carries out a plan.
     pub(crate) async fn carry_out(&mut self, plan: Plan) -> Outcome {
         let mut outcome = Outcome::default();
-        match plan {
-            Plan::EndPod => self.end_pod(&mut outcome).await,
-            Plan::Recreate { replacement, starts } => self.recreate(replacement, &starts, &mut outcome).await,
-            Plan::RestartAll { cause, remove } => self.restart_all(&cause, &remove, &mut outcome).await,
-            Plan::Adjust(adjustment) => self.adjust(adjustment, &mut outcome).await,
+        let mut next = Some(plan);
+        while let Some(plan) = next.take() {
+            match plan {
+                Plan::EndPod => self.end_pod(&mut outcome).await,
+                Plan::Recreate { replacement, starts } => {
+                    self.recreate(replacement, &starts, &mut outcome).await;
+                }
+                Plan::RestartAll { cause, remove, meanwhile } => {
+                    if self.must_wait(&cause, &mut outcome) {
+                        next = meanwhile.map(|plan| *plan);
+                    } else {
+                        self.restart_all(&cause, &remove, &mut outcome).await;
+                    }
+                }
+                Plan::Adjust(adjustment) => self.adjust(adjustment, &mut outcome).await,
+            }
         }
         outcome
     }
 
     async fn adjust(&mut self, adjustment: Adjustment, outcome: &mut Outcome) {
         let Adjustment { sandbox, attempt, kills, starts, resize } = adjustment;
-        for kill in &kills {
+        // First of all: nobody is ended to be started again without what it needs.
+        let prepared = if starts.is_empty() { None } else { self.volumes(outcome).await };
+        let lacks_volumes = !starts.is_empty() && prepared.is_none();
+        let starts_again = |kill: &Kill| {
+            starts.iter().any(|start| start.place.of(self.pod).is_some_and(|own| *own.name == *kill.name))
+        };
+        let kills: Vec<&Kill> = kills.iter().filter(|kill| !lacks_volumes || !starts_again(kill)).collect();
+        for kill in kills {
             let now = self.now();
             if let Some(until) = self.memory.told_to_end(&kill.id, now) {
                 return outcome.hold(until);
@@ -155,8 +173,14 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 return self.failed(outcome, &error);
             }
         }
-        if !starts.is_empty() {
-            let Some(prepared) = self.volumes(outcome).await else { return };
+        if lacks_volumes {
+            return;
+        }
+        // Before anything is started: what starts may need the room that the pod gets.
+        if let Some(resize) = &resize {
+            self.resize(resize, outcome).await;
+        }
+        if let Some(prepared) = prepared {
             let Blueprint { config, users, .. } = match self.sandbox_config(attempt).await {
                 Ok(blueprint) => blueprint,
                 Err(error) => return self.no_sandbox(&error, outcome),
@@ -164,9 +188,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             let ips = spec::ips(self.pod, &self.status.ips, &self.tools.settings.node.host_ips);
             let home = Home { sandbox, config, users, ips, prepared };
             self.start_all(&home, &starts, outcome).await;
-        }
-        if let Some(resize) = &resize {
-            self.resize(resize, outcome).await;
         }
     }
 
@@ -230,7 +251,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         };
         match made {
             Ok((sandbox, ips)) => {
-                if !self.status.sandboxes.is_empty() {
+                if replacement.replaces.is_some() {
                     // The first time at once; one that is replaced again and again waits like a container that is.
                     let now = self.now();
                     self.memory.sandboxes.failed(SANDBOX, now);
@@ -285,27 +306,26 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    async fn restart_all(
-        &mut self,
-        cause: &Arc<str>,
-        remove: &[rubelet_model::ContainerId],
-        outcome: &mut Outcome,
-    ) {
-        let Some(container) =
-            spec::all_containers(self.pod).find(|container| *container.name == **cause).cloned()
-        else {
-            return;
-        };
-        if let Some(wait) = self.crash_wait(&container) {
+    /// Whether a container that keeps asking for a fresh start of all has to wait for the next one.
+    fn must_wait(&mut self, cause: &str, outcome: &mut Outcome) -> bool {
+        let container = spec::all_containers(self.pod).find(|container| container.name == cause).cloned();
+        let wait = container.and_then(|container| Some((self.crash_wait(&container)?, container)));
+        wait.is_some_and(|(wait, container)| {
             self.note_crash_loop(&container, wait, outcome);
-            return;
+            true
+        })
+    }
+
+    async fn restart_all(&mut self, cause: &str, remove: &[ContainerId], outcome: &mut Outcome) {
+        let container = spec::all_containers(self.pod).find(|container| container.name == cause).cloned();
+        if let Some(container) = container {
+            self.note_restart(&container);
         }
-        self.note_restart(&container);
         outcome.acted = true;
         for id in remove {
             let Some(instance) = self.status.container(id) else { continue };
             let ended = match instance.state {
-                rubelet_model::ContainerState::Exited => Ok(()),
+                ContainerState::Exited => Ok(()),
                 _ => self.killer().now(instance, KillReason::RestartAllContainers).await,
             };
             let removed = match ended {
@@ -317,6 +337,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 return;
             }
             self.remove_old_files(&instance.name).await;
+            // Whatever was in its way was in the way of the one that is gone.
+            self.memory.troubles.remove(&instance.name);
+            self.memory.holds.remove(&instance.name);
         }
     }
 
@@ -368,7 +391,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     fn killer(&self) -> Killer<'_, R> {
-        Killer { tools: self.tools, pod: self.pod, journal: self.journal, ips: &self.status.ips }
+        let (tools, pod, journal) = (self.tools, self.pod, self.journal);
+        Killer { tools, pod, journal, ips: &self.status.ips, hooks: &self.memory.hooks }
     }
 
     fn now(&self) -> Stamp {
@@ -422,19 +446,21 @@ struct Home {
 
 /// How long to wait after a call failed.
 fn retry_after(error: &CallError, usual: Duration) -> Duration {
-    let passes_soon = error.failure == CallFailure::Unavailable;
+    let passes_soon = error.failure.is_absence();
     if passes_soon { usual.min(Duration::from_secs(1)) } else { usual }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::CallFailure;
 
     #[test]
     fn what_passes_by_itself_is_tried_again_soon() {
         let usual = Duration::from_secs(10);
         for (failure, message, seconds) in [
             (CallFailure::Unavailable, "connection refused", 1),
+            (CallFailure::Lost, "connection broken", 1),
             (CallFailure::Refused, "no space left on device", 10),
             (CallFailure::Timeout, "no answer", 10),
             (CallFailure::NotFound, "no such sandbox", 10),

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use k8s_openapi::api::core::v1::Container;
-use rubelet_model::{ContainerId, ContainerState};
+use rubelet_model::{ContainerId, ContainerState, ContainerStatus};
 
 use super::{Outcome, Work};
 use crate::cgroup::PodGroups;
@@ -117,7 +117,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             return Ok(());
         };
         let mut used = 0_u64;
-        for one in self.status.containers.iter().filter(|one| one.state == ContainerState::Running) {
+        let runs =
+            |one: &&ContainerStatus| one.state == ContainerState::Running && !self.memory.is_ending(&one.id);
+        for one in self.status.containers.iter().filter(runs) {
             let its = self.tools.runtime.memory_used(&one.id).await.map_err(|error| error.to_string())?;
             used = used.saturating_add(its.unwrap_or(0));
         }

@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 
 use crate::off_thread::off_thread;
-use crate::runtime::{CallError, CallFailure};
+use crate::runtime::CallError;
 
 /// After this long, work on a disk is taken to hang: whoever can do without it does, and people are told.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -133,7 +133,7 @@ impl Unbroken {
         let clock = self.clock.clone();
         let task = tokio::spawn(async move {
             let answer = call.await;
-            if answer.as_ref().is_err_and(|error| error.failure == CallFailure::Timeout) {
+            if answer.as_ref().is_err_and(|error| error.failure.may_have_happened()) {
                 *unanswered = Some(clock.stamp());
             }
             answer
@@ -182,6 +182,7 @@ mod tests {
     use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
+    use crate::runtime::CallFailure;
 
     const SECOND: Duration = Duration::from_secs(1);
 

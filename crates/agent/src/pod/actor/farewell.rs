@@ -65,7 +65,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
             return Next::Idle(Some(until));
         }
         let (mailbox, tools, journal) = (self.mailbox.clone(), self.tools.clone(), self.journal.clone());
-        let killer = Killer { tools: &tools, pod, journal: &journal, ips: &status.ips };
+        let hooks = self.memory.hooks.clone();
+        let killer = Killer { tools: &tools, pod, journal: &journal, ips: &status.ips, hooks: &hooks };
         let mut killing = std::pin::pin!(killer.pod(&status, Some(ending.left(now))));
         let killed = loop {
             tokio::select! {
@@ -78,7 +79,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
         };
         self.has_acted();
         let is_away = |error: &CallError| error.failure == CallFailure::Unavailable;
-        if !matches!(&killed, Some(Err(error)) if is_away(error)) {
+        // From the first of its preparations on, its time passes.
+        if hooks.have_begun() || !matches!(&killed, Some(Err(error)) if is_away(error)) {
             self.transition(|lifecycle| lifecycle.told_to_end(now));
         }
         if let Some(Err(error)) = &killed {
@@ -164,7 +166,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
 }
 
 /// Whether anything of a pod might still run.
-fn is_up(status: &PodStatus) -> bool {
+pub(super) fn is_up(status: &PodStatus) -> bool {
     status.containers.iter().any(may_run)
         || status.sandboxes.iter().any(|sandbox| sandbox.state != SandboxState::NotReady)
 }

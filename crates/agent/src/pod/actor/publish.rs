@@ -21,6 +21,15 @@ use crate::runtime::{ImageStore, Runtime};
 use crate::status::{self, Phase, Rejection, ResizePending};
 use crate::volumes::PodDirectory;
 
+/// Why a pod has failed though its containers do not show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It has run for as long as it may.
+    DeadlineExceeded,
+    /// It may not be given what it would need to go on.
+    SandboxLost,
+}
+
 /// What an agent before this one wrote down of a pod.
 struct WrittenDown {
     has_folder: bool,
@@ -238,15 +247,25 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// The pod has run for as long as it may: it has failed.
-    pub(super) fn say_deadline_exceeded(&mut self) {
-        const REASON: &str = "DeadlineExceeded";
-        const MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
-        self.journal.normal(None, REASON, MESSAGE);
+    /// The pod has failed as a whole.
+    pub(super) fn say_failed(&mut self, failure: Failure) {
+        let (reason, message) = match failure {
+            Failure::DeadlineExceeded => {
+                ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+            }
+            Failure::SandboxLost => (
+                "SandboxLost",
+                "The sandbox of the pod was lost before all of its containers had started, and its restartPolicy allows no other",
+            ),
+        };
+        match failure {
+            Failure::DeadlineExceeded => self.journal.normal(None, reason, message),
+            Failure::SandboxLost => self.journal.warning(None, reason, message),
+        }
         let said = self.said.get_or_insert_default();
         said.phase = Some(Phase::Failed.as_str().to_owned());
-        said.reason = Some(REASON.to_owned());
-        said.message = Some(MESSAGE.to_owned());
+        said.reason = Some(reason.to_owned());
+        said.message = Some(message.to_owned());
     }
 
     /// The node refuses the pod: it has failed, and whatever of it runs from before is ended. One that has finished, well or

@@ -6,7 +6,10 @@
 use k8s_openapi::api::core::v1::Container;
 use rubelet_model::{ContainerId, ContainerState, ContainerStatus};
 
-use super::{Inputs, Kill, Place, Start, adoptable, is_changed, kill, resize_message, resize_need};
+use super::{
+    Inputs, Kill, Place, Start, adoptable, is_changed, is_in_active_sandbox, kill, resize_message,
+    resize_need,
+};
 use crate::pod::grace::KillReason;
 use crate::pod::resize::Need;
 use crate::pod::restart;
@@ -29,11 +32,12 @@ pub(super) struct Decision {
 pub(super) fn decide(inputs: Inputs<'_>) -> Option<Decision> {
     let Inputs { pod, status, .. } = inputs;
     let init = spec::init_containers(pod);
-    // One that exited may be of an older sandbox, and proves nothing about this one.
+    // One that exited may have run before another start of this sandbox's init containers, and proves nothing.
     let has_begun = spec::containers(pod).iter().any(|container| {
-        status
-            .newest(&container.name)
-            .is_some_and(|newest| matches!(newest.state, ContainerState::Created | ContainerState::Running))
+        status.newest(&container.name).is_some_and(|newest| {
+            is_in_active_sandbox(status, newest)
+                && matches!(newest.state, ContainerState::Created | ContainerState::Running)
+        })
     });
     let mut walk = Walk {
         inputs,

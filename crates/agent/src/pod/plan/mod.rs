@@ -44,8 +44,9 @@ pub(crate) enum Plan {
     EndPod,
     /// It needs a new sandbox: end everything, make one, start these in it.
     Recreate { replacement: Replacement, starts: Vec<Start> },
-    /// A container ended in a way that calls for a fresh start of all: remove these, in this order.
-    RestartAll { cause: Arc<str>, remove: Vec<ContainerId> },
+    /// A container ended in a way that calls for a fresh start of all: remove these, in this order. As long as that has to
+    /// wait, the others are seen to as ever.
+    RestartAll { cause: Arc<str>, remove: Vec<ContainerId>, meanwhile: Option<Box<Plan>> },
     /// Its sandbox is fine.
     Adjust(Adjustment),
 }
@@ -125,18 +126,22 @@ impl Place {
 
 /// Decides what to do.
 pub(crate) fn plan(inputs: Inputs<'_>) -> Plan {
-    if let Some(restart_all) = restart_all(inputs) {
-        return restart_all;
-    }
-    match sandbox::decide(inputs) {
+    let usual = match sandbox::decide(inputs) {
         sandbox::Decision::Recreate(replacement) => recreate(inputs, replacement),
         sandbox::Decision::Keep { id, attempt } => adjust(inputs, id, attempt),
-    }
+    };
+    restart_all(inputs, usual)
 }
 
-fn restart_all(Inputs { pod, status, .. }: Inputs<'_>) -> Option<Plan> {
+/// Whether the pod has no sandbox that is as it should be, whatever is done about that.
+pub(crate) fn lacks_sandbox(inputs: Inputs<'_>) -> bool {
+    matches!(sandbox::decide(inputs), sandbox::Decision::Recreate(_))
+}
+
+/// What is to be done otherwise, unless a container asks for a fresh start of all.
+fn restart_all(Inputs { pod, status, .. }: Inputs<'_>, usual: Plan) -> Plan {
     let asks = |container: &Container| restart::asks_for_all(container, status.newest(&container.name));
-    let cause = spec::all_containers(pod).find(|container| asks(container))?;
+    let Some(cause) = spec::all_containers(pod).find(|container| asks(container)) else { return usual };
     // Who asked goes last: as long as it is there, the rest is still to be done.
     let groups = [
         (spec::containers(pod), false),
@@ -152,7 +157,20 @@ fn restart_all(Inputs { pod, status, .. }: Inputs<'_>) -> Option<Plan> {
         })
         .map(|instance| instance.id.clone())
         .collect();
-    Some(Plan::RestartAll { cause: cause.name.as_str().into(), remove })
+    let waits = |start: &Start| start.place.of(pod).is_some_and(asks);
+    let meanwhile = match usual {
+        Plan::Adjust(mut adjustment) => {
+            adjustment.starts.retain(|start| !waits(start));
+            Some(Box::new(Plan::Adjust(adjustment)))
+        }
+        Plan::Recreate { replacement, mut starts } => {
+            starts.retain(|start| !waits(start));
+            Some(Box::new(Plan::Recreate { replacement, starts }))
+        }
+        // It does not end: it begins anew.
+        Plan::EndPod | Plan::RestartAll { .. } => None,
+    };
+    Plan::RestartAll { cause: cause.name.as_str().into(), remove, meanwhile }
 }
 
 fn recreate(Inputs { pod, status, .. }: Inputs<'_>, replacement: Replacement) -> Plan {
@@ -286,17 +304,18 @@ fn adoptable(Inputs { status, .. }: Inputs<'_>, container: &Container) -> Option
     let newest = status.newest(&container.name)?;
     let is_ours = newest.state == ContainerState::Created
         && newest.hash == Some(u64::from(container_hash(container)))
-        && status.active_sandbox().is_some_and(|active| active.id == newest.sandbox);
+        && is_in_active_sandbox(status, newest);
     is_ours.then(|| newest.id.clone())
 }
 
-/// What must not go on beside what should: an older instance of a name, a name that is not in the spec, and, of a name
-/// that is about to start, whatever might still run.
+/// What must not go on beside what should: an older instance of a name, one in an older sandbox, a name that is not in the
+/// spec, and, of a name that is about to start, whatever might still run.
 fn strays(Inputs { pod, status, .. }: Inputs<'_>, starts: &[Start]) -> Vec<Kill> {
     let is_starting =
         |name: &str| starts.iter().any(|start| start.place.of(pod).is_some_and(|own| own.name == name));
     let is_wanted = |instance: &ContainerStatus| {
         status.newest(&instance.name).is_some_and(|newest| newest.id == instance.id)
+            && is_in_active_sandbox(status, instance)
             && (spec::all_containers(pod).any(|container| *container.name == *instance.name)
                 || is_ephemeral(pod, &instance.name))
     };
@@ -324,6 +343,11 @@ fn strays(Inputs { pod, status, .. }: Inputs<'_>, starts: &[Start]) -> Vec<Kill>
 fn is_ephemeral(pod: &Pod, name: &str) -> bool {
     let ephemeral = pod.spec.as_ref().and_then(|spec| spec.ephemeral_containers.as_deref());
     ephemeral.unwrap_or_default().iter().any(|container| container.name == name)
+}
+
+/// Whether an instance is in the sandbox in which the pod runs, and not left in an older one.
+fn is_in_active_sandbox(status: &PodStatus, instance: &ContainerStatus) -> bool {
+    status.active_sandbox().is_some_and(|active| active.id == instance.sandbox)
 }
 
 fn is_changed(container: &Container, running: &ContainerStatus) -> bool {

@@ -31,9 +31,10 @@ fn told(pod: &Pod, plan: &Plan) -> String {
             let replaced = if replacement.replaces.is_some() { " replacing" } else { "" };
             format!("create {}{replaced}: {}", replacement.attempt, names(starts))
         }
-        Plan::RestartAll { cause, remove } => {
+        Plan::RestartAll { cause, remove, meanwhile } => {
             let remove: Vec<&str> = remove.iter().map(ContainerId::as_str).collect();
-            format!("restart all for {cause}: {}", remove.join(" "))
+            let meanwhile = meanwhile.as_ref().map_or("nothing".to_owned(), |plan| told(pod, plan));
+            format!("restart all for {cause}: {}; meanwhile {meanwhile}", remove.join(" "))
         }
         plan if plan.is_nothing() => "nothing".to_owned(),
         Plan::Adjust(Adjustment { kills, starts, resize, .. }) => {
@@ -446,4 +447,20 @@ fn what_should_not_run_is_ended() {
         "kill c0-0; start c0",
         "never two of a name: the older one ends before another starts"
     );
+}
+
+#[test]
+fn what_is_left_in_an_older_sandbox_proves_nothing_about_this_one() {
+    let pod = pod("Always", &["i0", "i1"], &["c0", "c1"]);
+    let mut status = testkit::status(Ready, &[]);
+    status.sandboxes = vec![sandbox(1, Ready), sandbox(0, NotReady)];
+    for (is, at_first, then) in
+        [(Created, "start i0", "nothing"), (Running, "kill c0-0; start i0", "kill c0-0")]
+    {
+        status.containers =
+            vec![instance("c0", 0, is, "sandbox-0"), instance("c1", 0, Exited(1), "sandbox-0")];
+        assert_eq!(planned(&pod, &status, &Verdicts::default()), at_first, "{is:?}");
+        status.containers.push(instance("i0", 1, Running, "sandbox-1"));
+        assert_eq!(planned(&pod, &status, &Verdicts::default()), then, "{is:?}");
+    }
 }

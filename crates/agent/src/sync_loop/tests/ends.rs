@@ -111,6 +111,71 @@ async fn a_runtime_that_is_away_takes_nothing_of_the_grace() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_runtime_that_goes_away_in_the_middle_gives_no_time_back_and_no_hook_runs_twice() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.runtime.exec_takes("flush", 0, "", Duration::from_secs(4));
+    let mut web = testkit::pod("Always", &[], &["web"]);
+    let flush = ExecAction { command: Some(vec!["flush".to_owned()]) };
+    let flush = LifecycleHandler { exec: Some(flush), ..LifecycleHandler::default() };
+    web.spec.as_mut().unwrap().containers[0].lifecycle =
+        Some(Lifecycle { pre_stop: Some(flush), ..Lifecycle::default() });
+    let web = Arc::new(web);
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
+    stage.until_running(&["web-0"]).await;
+    for call in ["stop_container", "stop_sandbox"] {
+        stage.runtime.hang_up(call, true);
+    }
+    stage.send(Operation::Remove, &[web]).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(stage.runtime.running(), ["web-0"]);
+    assert_eq!(stage.runtime.take_execs().len(), 1);
+    stage.runtime.take_calls();
+    for call in ["stop_container", "stop_sandbox"] {
+        stage.runtime.hang_up(call, false);
+    }
+    stage.until_gone().await;
+    let stop = stage.runtime.take_calls().remove(0);
+    let granted =
+        stop.strip_prefix("stop web in ").and_then(|rest| rest.strip_suffix('s')?.parse::<u64>().ok());
+    assert!(granted.is_some_and(|granted| granted <= 10), "{stop}");
+    assert_eq!(stage.runtime.take_execs().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_removed_while_a_call_hangs_is_said_to_end() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.runtime.hang("run_sandbox");
+    let web = pod("Always", &[], &["web"]);
+    stage.send(Operation::Add, std::slice::from_ref(&web)).await;
+    stage.until("a pod", |all| !all.is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stage.send(Operation::Remove, &[web]).await;
+    stage.until("the word", |all| all[0].stage == Stage::Terminating).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_may_have_no_other_sandbox_fails_when_it_loses_its_own() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let mut job = testkit::pod("Never", &[], &["one", "two"]);
+    job.spec.as_mut().unwrap().containers[1].image = Some("none:1".to_owned());
+    stage.runtime.image_is_absent("none:1", true);
+    stage.runtime.fail("pull", Some("no such image"));
+    stage.send(Operation::Add, &[Arc::new(job)]).await;
+    stage.until_running(&["one-0"]).await;
+    stage.runtime.break_sandboxes();
+    stage.until_phase("Failed").await;
+    let view = &stage.handle.board().all()[0];
+    assert_eq!(view.status.reason.as_deref(), Some("SandboxLost"));
+    let conditions = view.status.conditions.as_deref().unwrap_or_default();
+    let has_sandbox = conditions.iter().find(|one| one.type_ == "PodReadyToStartContainers");
+    assert_eq!(has_sandbox.map(|one| one.status.as_str()), Some("False"));
+    assert!(view.events.iter().any(|event| event.reason == "SandboxLost"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_init_container_that_is_ended_with_its_sandbox_does_not_end_its_pod() {
     let folder = folder();
     let stage = Scene::start(FakeRuntime::default(), folder.path());

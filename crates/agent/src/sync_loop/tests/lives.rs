@@ -169,6 +169,23 @@ fn talkative() -> Arc<Pod> {
     Arc::new(pod)
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_waits_to_begin_anew_with_all_others_holds_up_none_of_them() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let mut pod = Pod::clone(&talkative());
+    let spec = pod.spec.as_mut().unwrap();
+    spec.containers.push(testkit::pod("Always", &[], &["db"]).spec.unwrap().containers.remove(0));
+    stage.send(Operation::Add, &[Arc::new(pod)]).await;
+    stage.until_running(&["db-0", "web-0"]).await;
+    stage.runtime.exit("web", 42);
+    stage.until_running(&["db-1", "web-1"]).await;
+    stage.runtime.exit("web", 42);
+    stage.runtime.exit("db", 1);
+    stage.until_running(&["db-2"]).await;
+    stage.until_running(&["db-3", "web-2"]).await;
+}
+
 /// Begins the log of an instance, as a runtime does.
 fn begin_log(folder: &Path, container: &str, attempt: usize) {
     let logs = folder.join("logs/default_web_uid").join(container);

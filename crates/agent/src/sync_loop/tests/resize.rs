@@ -106,6 +106,32 @@ async fn a_container_that_wants_to_restart_for_it_is_restarted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn its_pod_has_the_room_before_it_starts_with_more() {
+    let folder = folder();
+    let group = folder.path().join("groups/kubepods/poduid");
+    std::fs::create_dir_all(&group).unwrap();
+    for file in ["memory.max", "cpu.max", "pids.max"] {
+        std::fs::write(group.join(file), "").unwrap();
+    }
+    let groups = PodGroups::in_folder(&folder.path().join("groups"));
+    let scene = Scene::start_in(FakeRuntime::default(), folder.path(), Some(groups), |_| {});
+    let limited = |memory: &str| {
+        let mut pod = sized(&[("a", "100m", memory)]);
+        pod.spec.as_mut().unwrap().containers[0].resize_policy = Some(vec![ContainerResizePolicy {
+            resource_name: "memory".to_owned(),
+            restart_policy: "RestartContainer".to_owned(),
+        }]);
+        Arc::new(pod)
+    };
+    scene.send(Operation::Add, &[limited("64Mi")]).await;
+    scene.until_phase("Running").await;
+    scene.runtime.fail("create_container", Some("not now"));
+    scene.send(Operation::Update, &[limited("128Mi")]).await;
+    scene.until("an attempt", |all| has_event(all, "Failed", "not now")).await;
+    assert_eq!(std::fs::read_to_string(group.join("memory.max")).unwrap(), (128 << 20).to_string());
+}
+
+#[tokio::test(start_paused = true)]
 async fn less_memory_than_is_used_is_refused_and_tried_again() {
     let folder = folder();
     let scene = Scene::start(FakeRuntime::default(), folder.path());

@@ -138,6 +138,38 @@ async fn a_container_comes_back_though_what_its_volumes_were_made_from_is_gone()
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_runs_is_not_ended_for_a_manifest_whose_volume_is_refused() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    let web = pod("Always", &[], &["web"]);
+    scene.send(Operation::Add, std::slice::from_ref(&web)).await;
+    scene.until_running(&["web-0"]).await;
+    let mut changed = Pod::clone(&web);
+    let spec = changed.spec.as_mut().unwrap();
+    spec.containers[0].image = Some("image:2".to_owned());
+    spec.containers[0].volume_mounts = Some(vec![VolumeMount {
+        name: "host".to_owned(),
+        mount_path: "/host".to_owned(),
+        ..VolumeMount::default()
+    }]);
+    spec.volumes = Some(vec![Volume {
+        name: "host".to_owned(),
+        host_path: Some(HostPathVolumeSource {
+            path: folder.path().join("absent").display().to_string(),
+            type_: Some("Directory".to_owned()),
+        }),
+        ..Volume::default()
+    }]);
+    scene.send(Operation::Update, &[Arc::new(changed)]).await;
+    scene.until("trouble", |all| all[0].events.iter().any(|one| one.reason == "FailedMount")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(runtime.running(), ["web-0"]);
+    std::fs::create_dir(folder.path().join("absent")).unwrap();
+    scene.until_running(&["web-1"]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refresh_that_fails_is_tried_again() {
     let folder = folder();
     let scene = Scene::start(FakeRuntime::default(), folder.path());

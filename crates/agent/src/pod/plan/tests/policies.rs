@@ -81,13 +81,13 @@ fn a_rule_restarts_a_container_that_would_stay_as_it_is() {
 #[test]
 fn a_rule_can_ask_for_a_fresh_start_of_all() {
     let (init, first, second) = (Place::Init(0), Place::Regular(0), Place::Regular(1));
-    let table: [(&str, &[Place], SandboxState, Containers<'_>, &str); 6] = [
+    let table: [(&str, &[Place], SandboxState, Containers<'_>, &str); 8] = [
         (
             "who asked goes last",
             &[first],
             Ready,
             &[("i0", Exited(0)), ("c0", Exited(42)), ("c1", Running)],
-            "restart all for c0: c1-0 i0-0 c0-0",
+            "restart all for c0: c1-0 i0-0 c0-0; meanwhile nothing",
         ),
         (
             "another code",
@@ -96,7 +96,13 @@ fn a_rule_can_ask_for_a_fresh_start_of_all() {
             &[("i0", Exited(0)), ("c0", Exited(1)), ("c1", Running)],
             "nothing",
         ),
-        ("an init container", &[init], Ready, &[("i0", Exited(42))], "restart all for i0: i0-0"),
+        (
+            "an init container",
+            &[init],
+            Ready,
+            &[("i0", Exited(42))],
+            "restart all for i0: i0-0; meanwhile nothing",
+        ),
         (
             "an init container that is still running has not asked",
             &[init],
@@ -109,15 +115,23 @@ fn a_rule_can_ask_for_a_fresh_start_of_all() {
             &[first, second],
             Ready,
             &[("i0", Exited(0)), ("c0", Exited(42)), ("c1", Exited(42))],
-            "restart all for c0: i0-0 c0-0 c1-0",
+            "restart all for c0: i0-0 c0-0 c1-0; meanwhile nothing",
         ),
         (
             "in a sandbox that is gone",
             &[first],
             NotReady,
             &[("i0", Exited(0)), ("c0", Exited(42)), ("c1", Exited(137))],
-            "restart all for c0: c1-0 i0-0 c0-0",
+            "restart all for c0: c1-0 i0-0 c0-0; meanwhile nothing",
         ),
+        (
+            "others are seen to",
+            &[first],
+            Ready,
+            &[("i0", Exited(0)), ("c0", Exited(42)), ("c1", Unknown)],
+            "restart all for c0: c1-0 i0-0 c0-0; meanwhile kill c1-0; start c1",
+        ),
+        ("where a sandbox was never lost before", &[first], NotReady, &[], "create 1 replacing: i0"),
     ];
     for (what, asking, sandbox, containers, wanted) in table {
         let mut pod = pod("Never", &["i0"], &["c0", "c1"]);
