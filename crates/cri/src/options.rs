@@ -64,10 +64,10 @@ impl Options {
 }
 
 /// A duration in whole seconds, as the protocol wants it. Rounded up: rounded down, half a second would be none, and
-/// none often means "for ever".
+/// none often means "for ever". Never more than a runtime can count in nanoseconds: containerd takes more for no time at all.
 pub(crate) fn whole_seconds(duration: Duration) -> i64 {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
-    i64::try_from(seconds).unwrap_or(i64::MAX)
+    i64::try_from(seconds.min(LONGEST.as_secs())).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -109,6 +109,8 @@ mod tests {
         for (nanos, seconds) in cases {
             assert_eq!(whole_seconds(Duration::from_nanos(nanos)), seconds, "{nanos} ns");
         }
-        assert_eq!(whole_seconds(Duration::MAX), i64::MAX);
+        for endless in [Duration::from_secs(10_000_000_000), Duration::MAX] {
+            assert_eq!(whole_seconds(endless), 10 * 365 * 24 * 3600);
+        }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
-use rubelet_model::PodUid;
+use rubelet_model::{ContainerId, PodUid};
 
 use crate::pod::{Machine, PodAmounts, QosClass, pod_amounts, pod_ref, qos_class, requests, shares};
 use crate::settings::Settings;
@@ -260,6 +260,20 @@ impl PodGroups {
             // Nobody of the class is there to be weighed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
+        }
+    }
+
+    /// Kills who is left of containers that have ended by the runtime's word: one whose shim was killed takes its container for
+    /// ended, and leaves its processes to whoever comes. To be done before another of the name is made. Blocks.
+    pub(crate) fn end_remnants<'a>(&self, pod: &Pod, ended: impl IntoIterator<Item = &'a ContainerId>) {
+        let Some(hierarchies) = &self.hierarchies else { return };
+        for id in ended {
+            for group in self.group(pod).containers(id) {
+                let killed = hierarchies.kill(&group);
+                if killed > 0 {
+                    tracing::warn!(%group, killed, "killed who was left of a container that has ended");
+                }
+            }
         }
     }
 

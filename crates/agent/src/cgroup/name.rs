@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rubelet_model::PodUid;
+use rubelet_model::{ContainerId, PodUid};
 
 use crate::pod::QosClass;
 
@@ -69,6 +69,11 @@ impl GroupName {
     /// The group of a pod in the group of its class.
     pub(crate) fn pod(&self, uid: &PodUid) -> Self {
         self.child(&format!("pod{uid}"))
+    }
+
+    /// What runtimes call the group of a container of a pod: containerd and ours by its id, CRI-O by that and its own name.
+    pub(super) fn containers(&self, id: &ContainerId) -> [Self; 2] {
+        [self.child(id.as_str()), self.child(&format!("crio-{id}"))]
     }
 
     fn child(&self, name: &str) -> Self {

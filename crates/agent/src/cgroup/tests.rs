@@ -185,6 +185,24 @@ fn who_is_still_there_the_second_time_is_killed() {
 }
 
 #[test]
+fn who_is_left_of_a_container_that_has_ended_is_killed() {
+    let machinery = Machinery::new(Version::Two);
+    let mut all = ["old", "crio-older", "new"].map(|name| {
+        let process = std::process::Command::new("sleep").arg("1000000").spawn().unwrap();
+        let group = format!("kubepods/besteffort/poda/{name}");
+        machinery.put_files(&group, &[]);
+        std::fs::write(machinery.at(&group).join("cgroup.procs"), format!("{}\n", process.id())).unwrap();
+        process
+    });
+    machinery.groups.end_remnants(&pod("a", "0", None), &["old".into(), "older".into(), "gone".into()]);
+    let [old, older, new] = &mut all;
+    assert_eq!([old.wait().unwrap().signal(), older.wait().unwrap().signal()], [Some(9), Some(9)]);
+    assert_eq!(new.try_wait().unwrap(), None);
+    new.kill().unwrap();
+    new.wait().unwrap();
+}
+
+#[test]
 fn a_limit_of_the_pod_itself_that_cannot_be_set_is_an_error() {
     let machinery = Machinery::new(Version::Two);
     let machine = Machine::default();

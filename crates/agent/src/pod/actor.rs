@@ -42,7 +42,7 @@ use crate::off_thread::off_thread;
 use crate::probe::{PodProbes, Verdicts};
 use crate::runtime::{ImageStore, Runtime};
 use crate::source::SourceId;
-use crate::status::ResizePending;
+use crate::status::{self, ResizePending};
 use crate::volumes;
 
 /// The task of one pod.
@@ -110,6 +110,8 @@ pub(crate) struct Parts<R> {
     pub(crate) behind: Option<SourceId>,
     /// How long to wait, if it comes in place of one that was lost.
     pub(crate) after_loss: Option<Duration>,
+    /// What is told of the pod's life before, if it begins anew.
+    pub(crate) journal: Option<Journal>,
 }
 
 enum Next {
@@ -123,8 +125,8 @@ enum Next {
 
 impl<R: Runtime + ImageStore> Actor<R> {
     pub(crate) fn new(parts: Parts<R>) -> Self {
-        let Parts { tools, pleg, board, mailbox, pod, source, objects, behind, after_loss } = parts;
-        let journal = Journal::new(tools.clock.clone());
+        let Parts { tools, pleg, board, mailbox, pod, source, objects, behind, after_loss, journal } = parts;
+        let journal = journal.unwrap_or_else(|| Journal::new(tools.clock.clone()));
         let unbroken = Unbroken::new(tools.clock.clone());
         if let Some(source) = behind {
             let message =
@@ -166,8 +168,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// Runs until nothing is left of the pod, or the PLEG ends.
-    pub(crate) async fn run(mut self) {
+    /// Runs until nothing is left of the pod but what is told of it, or the PLEG ends.
+    pub(crate) async fn run(mut self) -> Journal {
         if let Some(pause) = self.after_loss {
             tokio::time::sleep(pause).await;
             // What was done last may not show yet.
@@ -198,6 +200,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             }
         }
         self.board.remove(&self.uid);
+        self.journal
     }
 
     /// Waits for mail, for news of the probes, or for that moment.
@@ -266,10 +269,12 @@ impl<R: Runtime + ImageStore> Actor<R> {
             Err(next) => return next,
         };
         let amounts = pod_amounts(pod, &self.tools.settings.machine);
+        let over = self.said.as_ref().map(|said| status::over_for_good(pod, said)).unwrap_or_default();
         let inputs = plan::Inputs {
             pod,
             status: &status,
             verdicts: &self.verdicts,
+            over: &over,
             grants: &self.memory.grants,
             amounts: &amounts,
         };

@@ -42,7 +42,7 @@ pub(crate) use recalled::recalled;
 pub(crate) use rejection::Rejection;
 pub(crate) use resize_pending::ResizePending;
 pub(crate) use resizing::is_resizing;
-pub(crate) use settle::settle;
+pub(crate) use settle::{over_for_good, settle};
 
 /// What keeps a container from running.
 #[derive(Clone, Debug, PartialEq, Eq)]

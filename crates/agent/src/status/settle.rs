@@ -1,6 +1,8 @@
 //! What of a status is told, given what was told before: what may not be is refused, what has not changed keeps its time,
 //! and everything has the form in which the API keeps it. Pure.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{
     Container, ContainerState as ApiState, ContainerStatus as ApiContainer, Pod, PodStatus as ApiStatus,
 };
@@ -58,6 +60,19 @@ pub(crate) fn settle(
 /// sandbox of a pod that always has one.
 fn may_all_come_back(pod: &Pod) -> bool {
     could_ask_for_all(pod) || RestartPolicy::of_pod(pod) == RestartPolicy::Always
+}
+
+/// The containers that have ended for good by what was said of their pod, also if the runtime has forgotten them.
+pub(crate) fn over_for_good(pod: &Pod, said: &ApiStatus) -> BTreeSet<String> {
+    if may_all_come_back(pod) {
+        return BTreeSet::new();
+    }
+    let is_over = |container: &&ApiContainer| {
+        let ended = container.state.as_ref().and_then(|state| state.terminated.as_ref());
+        let own = containers(pod).iter().find(|own| own.name == container.name);
+        ended.zip(own).is_some_and(|(ended, own)| !restarts_after(pod, own, ended.exit_code))
+    };
+    said.container_statuses.iter().flatten().filter(is_over).map(|container| container.name.clone()).collect()
 }
 
 /// Refuses that a container comes back which may not. An init container may, with a new sandbox, unless nothing may.

@@ -20,7 +20,7 @@ use crate::cgroup::{PodGroups, Whole};
 use crate::image::Puller;
 use crate::manifest::{Problem, annotation};
 use crate::metrics::{CountedPod, Metrics, Wanted};
-use crate::pod::{Actor, ActorParts, End, Mail, Mailbox, Tools};
+use crate::pod::{Actor, ActorParts, End, Journal, Mail, Mailbox, Tools};
 use crate::probe::{Asker, Gate, Prober};
 use crate::reach::PodHttp;
 use crate::runtime::{ImageStore, Runtime};
@@ -161,7 +161,7 @@ pub struct Agent<R> {
     outlook: watch::Sender<Outlook>,
     routes: Routes,
     mailboxes: HashMap<PodUid, Arc<Mailbox>>,
-    actors: JoinSet<()>,
+    actors: JoinSet<Journal>,
     actor_ids: HashMap<Id, PodUid>,
     surveys: JoinSet<io::Result<Found>>,
     was_surveyed: bool,
@@ -398,29 +398,29 @@ impl<R: Runtime + ImageStore> Agent<R> {
         self.namesakes = namesakes.into_iter().map(|pod| pod.uid).collect();
     }
 
-    fn actor_ended(&mut self, ended: Result<(Id, ()), JoinError>) {
-        let (id, was_lost) = match ended {
-            Ok((id, ())) => (id, false),
+    fn actor_ended(&mut self, ended: Result<(Id, Journal), JoinError>) {
+        let (id, journal) = match ended {
+            Ok((id, journal)) => (id, Some(journal)),
             Err(error) => {
                 tracing::error!(%error, "a pod's actor was lost; it is made anew");
                 self.tools.metrics.actor_lost();
-                (error.id(), true)
+                (error.id(), None)
             }
         };
         let Some(uid) = self.actor_ids.remove(&id) else { return };
         self.mailboxes.remove(&uid);
         self.routes.are_over(self.board.over());
-        if was_lost {
+        let Some(journal) = journal else {
             let commands = self.routes.lost(&uid);
             return self.carry_out(commands);
-        }
+        };
         let commands = self.routes.ended(&uid);
         for command in &commands {
             if let Command::Spawn { pod, .. } = command {
                 self.tools.metrics.pod_restarted(annotation::is_static(pod));
             }
         }
-        self.carry_out(commands);
+        self.carry_out_after(commands, Some((uid, journal)));
     }
 
     fn count(&self) {
@@ -444,6 +444,11 @@ impl<R: Runtime + ImageStore> Agent<R> {
     }
 
     fn carry_out(&mut self, commands: Vec<Command>) {
+        self.carry_out_after(commands, None);
+    }
+
+    /// After a pod has gone, of which so much was told: if it begins anew, that is told still.
+    fn carry_out_after(&mut self, commands: Vec<Command>, mut gone: Option<(PodUid, Journal)>) {
         for command in commands {
             match command {
                 Command::Spawn { pod, source, objects, after_loss, refusal, behind } => {
@@ -454,6 +459,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
                         mailbox.post(Mail::rejection(rejection));
                     }
                     let uid = crate::pod::pod_ref(&pod).uid;
+                    let journal = gone.take_if(|(of, _)| *of == uid).map(|(_, journal)| journal);
                     let actor = Actor::new(ActorParts {
                         tools: self.tools.clone(),
                         pleg: self.pleg.clone(),
@@ -464,6 +470,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
                         objects,
                         behind,
                         after_loss,
+                        journal,
                     });
                     let task = self.actors.spawn(actor.run());
                     self.actor_ids.insert(task.id(), uid.clone());

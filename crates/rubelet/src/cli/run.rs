@@ -185,6 +185,7 @@ impl Args {
             },
             resync: file.resync,
             longest_backoff: file.longest_backoff,
+            oom_score: file.oom_score,
             file_poll: file.file_poll,
             url_poll: file.url_poll,
             resolv_conf: file.resolv_conf,

@@ -34,6 +34,7 @@ pub(crate) struct FileConfig {
     pub(crate) pulls_per_second: Option<u32>,
     pub(crate) pull_burst: Option<u32>,
     pub(crate) longest_backoff: Option<Duration>,
+    pub(crate) oom_score: Option<i32>,
     pub(crate) listen: Option<Listen>,
     pub(crate) resolv_conf: Option<PathBuf>,
     pub(crate) cluster_dns: Vec<IpAddr>,
@@ -107,6 +108,7 @@ impl FileConfig {
             pulls_per_second: fields.take("registryPullQPS")?,
             pull_burst: fields.amount("registryBurst")?,
             longest_backoff: longest_backoff(&mut fields)?,
+            oom_score: oom_score(&mut fields)?,
             listen: listen(&mut fields, &mut ignored)?,
             resolv_conf: fields.take("resolvConf")?,
             cluster_dns: fields.take("clusterDNS")?.unwrap_or_default(),
@@ -142,6 +144,15 @@ fn longest_backoff(fields: &mut Fields) -> Result<Option<Duration>, ConfigError>
         return Err(wrong(FIELD, &"must be from 1s to 300s"));
     }
     Ok(longest)
+}
+
+fn oom_score(fields: &mut Fields) -> Result<Option<i32>, ConfigError> {
+    const FIELD: &str = "oomScoreAdj";
+    let score = fields.take::<i32>(FIELD)?;
+    if score.is_some_and(|score| !(-1000..=1000).contains(&score)) {
+        return Err(wrong(FIELD, &"must be from -1000 to 1000"));
+    }
+    Ok(score)
 }
 
 /// Port 0 means none; an address alone means nothing here.

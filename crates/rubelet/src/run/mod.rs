@@ -6,6 +6,7 @@ mod embedded;
 mod groups;
 mod node;
 mod once;
+mod oom_score;
 mod remarks;
 mod report;
 mod rest;
@@ -56,6 +57,7 @@ pub(crate) struct Plan {
     pub(crate) pull_rate: PullRate,
     pub(crate) resync: Option<Duration>,
     pub(crate) longest_backoff: Option<Duration>,
+    pub(crate) oom_score: Option<i32>,
     pub(crate) file_poll: Option<Duration>,
     pub(crate) url_poll: Option<Duration>,
     /// The file that says how pods resolve names; the host's own if none is given, and nothing if it is empty.

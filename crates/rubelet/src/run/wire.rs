@@ -24,7 +24,7 @@ use super::crew::{Crew, Lost};
 use super::embedded::{Embedded, EmbeddedError};
 use super::remarks::Remarks;
 use super::sources::{AnySource, SourcesError, sources};
-use super::{Plan, groups, node, once, report, rest, user_ids};
+use super::{Plan, groups, node, once, oom_score, report, rest, user_ids};
 use crate::http::{About, Server, ServerError, State, Witnesses};
 use crate::last_agent::{Groups, LastAgent, LastAgentError, USUAL_LOG_LINKS};
 use crate::place::PlaceError;
@@ -86,6 +86,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         return Err(RunError::NodeName { name: node_name, why });
     }
     let _taken = plan.place.take().await?;
+    oom_score::set(plan.oom_score, &plan.remarks);
     let data = plan.place.path().map_err(|source| unusable(&plan, source))?;
     let sources = sources(&plan, &node_name, &data)?;
     let mut runtime = Connected::to(&plan).await?;

@@ -10,6 +10,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rubelet_cri::v1;
 
+use rubelet_model::ContainerId;
+
 use super::unbroken::{Disk, Doing, Hangs, PATIENCE};
 use super::{Home, Outcome, Tools, Work};
 use crate::cgroup::limits_itself;
@@ -209,6 +211,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             image,
             number: newest.map(|newest| newest.restart_count.max(newest.attempt).saturating_add(1)),
             least_number: self.memory.restarts.next(&container.name, newest.map(|newest| &newest.id)),
+            ended: self.status.instances(&container.name).map(|instance| instance.id.clone()).collect(),
             grants: self.memory.grants.clone(),
         };
         let what = format!("the files of container {:?}", container.name);
@@ -229,12 +232,17 @@ struct Furnishing<R> {
     number: Option<u32>,
     /// By what was said of it: the runtime may know an instance, but not the newest.
     least_number: u32,
+    /// Those before it: it is made when none of them runs.
+    ended: Vec<ContainerId>,
     grants: Grants,
 }
 
 impl<R> Furnishing<R> {
     fn run(mut self) -> Result<Furnished, ConfigError> {
         let settings = &self.tools.settings;
+        if let Some(groups) = &self.tools.groups {
+            groups.end_remnants(&self.pod, &self.ended);
+        }
         let by_logs = || {
             let logs = log_directory(&settings.logs, &self.pod);
             files::restart_count_by_logs(&logs, &self.container.name)

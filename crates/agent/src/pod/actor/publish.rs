@@ -170,18 +170,27 @@ impl<R: Runtime + ImageStore> Actor<R> {
 
     /// Tells what of a changed manifest does not reach what runs.
     pub(super) fn tell_of_unapplied(&self, wanted: &Pod) {
-        if self.lacks_sandbox || !matches!(self.lifecycle, Lifecycle::Syncing { .. }) {
-            return;
-        }
-        let fields = unapplied(self.lifecycle.pod(), wanted);
-        if !fields.is_empty() {
-            let fields = fields.join(", ");
-            let message = format!(
-                "changed in the manifest, but read only when containers start, so what runs goes on as it was: {fields}. \
-                 Remove metadata.uid from the manifest, and the pod is replaced at each change"
-            );
-            self.journal.warning(None, "ChangeNotApplied", message);
-        }
+        let pod = self.lifecycle.pod();
+        let message = match &self.lifecycle {
+            Lifecycle::Syncing { .. } if !self.lacks_sandbox => {
+                let fields = unapplied(pod, wanted);
+                if fields.is_empty() {
+                    return;
+                }
+                let fields = fields.join(", ");
+                format!(
+                    "changed in the manifest, but read only when containers start, so what runs goes on as it was: {fields}. \
+                     Remove metadata.uid from the manifest, and the pod is replaced at each change"
+                )
+            }
+            Lifecycle::Terminated { forget: false, .. } if pod.spec != wanted.spec => {
+                "changed in the manifest, but the pod has finished, and does not run again. \
+                 Give it another metadata.uid, or none, to run what the manifest says now"
+                    .to_owned()
+            }
+            _ => return,
+        };
+        self.journal.warning(None, "ChangeNotApplied", message);
     }
 
     /// Tells that the pod is being given other resources, or has got them, if the status that is about to be told is the

@@ -8,6 +8,7 @@ mod sandbox;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -31,6 +32,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) status: &'a PodStatus,
     pub(crate) verdicts: &'a Verdicts,
+    /// The containers of which it is known that they have ended for good, also if the runtime knows nothing of them any more.
+    pub(crate) over: &'a BTreeSet<String>,
     /// What it and its containers were given to use.
     pub(crate) grants: &'a Grants,
     /// What it may use as a whole, by its manifest.
@@ -173,16 +176,18 @@ fn restart_all(Inputs { pod, status, .. }: Inputs<'_>, usual: Plan) -> Plan {
     Plan::RestartAll { cause: cause.name.as_str().into(), remove, meanwhile }
 }
 
-fn recreate(Inputs { pod, status, .. }: Inputs<'_>, replacement: Replacement) -> Plan {
+fn recreate(Inputs { pod, status, over, .. }: Inputs<'_>, replacement: Replacement) -> Plan {
     let policy = RestartPolicy::of_pod(pod);
     if policy == RestartPolicy::Never && replacement.attempt != 0 && !status.containers.is_empty() {
         return Plan::EndPod;
     }
-    let is_done = |container: &Container| {
-        RestartPolicy::effective(pod, container) == RestartPolicy::OnFailure
-            && status
-                .newest(&container.name)
-                .is_some_and(|newest| newest.state == ContainerState::Exited && newest.exit_code == 0)
+    let is_done = |container: &Container| match status.newest(&container.name) {
+        Some(newest) => {
+            RestartPolicy::effective(pod, container) == RestartPolicy::OnFailure
+                && newest.state == ContainerState::Exited
+                && newest.exit_code == 0
+        }
+        None => over.contains(&container.name),
     };
     let regular = spec::containers(pod);
     let to_start: Vec<usize> = (0..regular.len()).filter(|index| !is_done(&regular[*index])).collect();
@@ -261,8 +266,11 @@ enum Regular {
 }
 
 fn decide_regular(inputs: Inputs<'_>, container: &Container) -> Regular {
-    let Inputs { pod, status, verdicts, .. } = inputs;
+    let Inputs { pod, status, verdicts, over, .. } = inputs;
     let newest = status.newest(&container.name);
+    if newest.is_none() && over.contains(&container.name) {
+        return Regular::Leave;
+    }
     let Some(running) = newest.filter(|newest| newest.state == ContainerState::Running) else {
         return if restart::should_start(pod, container, newest) {
             Regular::Start { adopt: adoptable(inputs, container) }

@@ -65,7 +65,8 @@ fn planned(pod: &Pod, status: &PodStatus, verdicts: &Verdicts) -> String {
 
 fn planned_with(pod: &Pod, status: &PodStatus, verdicts: &Verdicts, grants: &Grants) -> String {
     let amounts = pod_amounts(pod, &Machine::default());
-    told(pod, &plan(Inputs { pod, status, verdicts, grants, amounts: &amounts }))
+    let over = BTreeSet::new();
+    told(pod, &plan(Inputs { pod, status, verdicts, over: &over, grants, amounts: &amounts }))
 }
 
 type Containers<'a> = &'a [(&'a str, Is)];
@@ -391,6 +392,7 @@ fn probes_of_containers() {
             pod: &pod,
             status: &status,
             verdicts: &verdicts,
+            over: &BTreeSet::new(),
             grants: &Grants::default(),
             amounts: &PodAmounts::default(),
         });
@@ -463,4 +465,22 @@ fn what_is_left_in_an_older_sandbox_proves_nothing_about_this_one() {
         status.containers.push(instance("i0", 1, Running, "sandbox-1"));
         assert_eq!(planned(&pod, &status, &Verdicts::default()), then, "{is:?}");
     }
+}
+
+#[test]
+fn what_has_ended_for_good_does_not_come_back_though_the_runtime_has_forgotten_it() {
+    let over = BTreeSet::from(["c0".to_owned()]);
+    let planned = |status: &PodStatus| {
+        let pod = pod("OnFailure", &[], &["c0", "c1"]);
+        let (verdicts, grants, amounts) = (&Verdicts::default(), &Grants::default(), &PodAmounts::default());
+        told(&pod, &plan(Inputs { pod: &pod, status, verdicts, over: &over, grants, amounts }))
+    };
+    assert_eq!(planned(&PodStatus::unknown_to_runtime("uid")), "create 0: c1");
+    assert_eq!(planned(&testkit::status(Ready, &[])), "start c1");
+    assert_eq!(planned(&testkit::status(Ready, &[("c1", Exited(0))])), "end");
+    assert_eq!(
+        planned(&testkit::status(Ready, &[("c0", Exited(1)), ("c1", Running)])),
+        "start c0",
+        "the runtime knows better"
+    );
 }

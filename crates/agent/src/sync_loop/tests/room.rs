@@ -34,6 +34,8 @@ async fn a_pod_without_room_costs_nothing_and_runs_as_soon_as_there_is_some() {
     scene.until_running(&["second-0"]).await;
     assert_eq!(scene.handle.outlook().borrow().waiting_for_room, 0);
     scene.until("a new life", |all| all[1].status.phase.as_deref() == Some("Running")).await;
+    let events = scene.handle.board().all()[1].events.clone();
+    assert!(events.iter().any(|event| event.reason == "OutOfpods"), "why it comes so late is told still");
 }
 
 #[tokio::test(start_paused = true)]

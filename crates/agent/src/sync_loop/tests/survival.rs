@@ -54,6 +54,27 @@ async fn until_kept_text(folder: &Path, wanted: &str) {
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{wanted} is not kept"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_container_that_has_ended_for_good_stays_so_though_its_pod_begins_anew_elsewhere() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    let both = || pod("OnFailure", &[], &["done", "web"]);
+    scene.send(Operation::Add, &[both()]).await;
+    scene.until_running(&["done-0", "web-0"]).await;
+    runtime.exit("done", 0);
+    until_kept_text(folder.path(), "\"reason\":\"Completed\"").await;
+    runtime.forget_everything();
+    let scene = scene.dies_and_comes_back(folder.path(), &runtime).await;
+    scene.send(Operation::Add, &[both()]).await;
+    scene.until_running(&["web-1"]).await;
+    scene
+        .until("word of it", |all| all[0].status.container_statuses.iter().flatten().any(|one| one.ready))
+        .await;
+    let done = scene.container();
+    assert_eq!(done.state.unwrap().terminated.unwrap().exit_code, 0);
+}
+
 /// Has it be written that the pod has begun years ago.
 fn began_long_ago(folder: &Path) {
     let file = folder.join("pods/uid/status.json");

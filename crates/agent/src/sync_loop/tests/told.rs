@@ -263,3 +263,19 @@ async fn what_of_a_changed_manifest_does_not_reach_what_runs_is_told_once() {
     );
     assert_eq!(runtime.running(), ["web-0"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn that_a_pod_which_has_finished_does_not_follow_its_manifest_is_told() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    scene.send(Operation::Add, &[pod("Never", &[], &["job"])]).await;
+    scene.until_running(&["job-0"]).await;
+    runtime.exit("job", 0);
+    scene.until("end", |all| all[0].stage == Stage::Terminated).await;
+    let mut changed = testkit::pod("Never", &[], &["job"]);
+    changed.spec.as_mut().unwrap().containers[0].command = Some(vec!["other".to_owned()]);
+    scene.send(Operation::Update, &[Arc::new(changed)]).await;
+    let told = scene.until_told("ChangeNotApplied").await;
+    assert!(told.contains("the pod has finished"), "{told}");
+}

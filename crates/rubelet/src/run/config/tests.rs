@@ -36,7 +36,7 @@ fn what_we_honour_is_read_and_the_rest_is_named() {
          kubeReserved: {cpu: 250m}\nevictionHard: {memory.available: 5%, imagefs.available: 15%}\n\
          allowedUnsafeSysctls: ['net.core.*']\nseccompDefault: true\n\
          cgroupDriver: systemd\ncgroupRoot: /mine\npodPidsLimit: 100\n\
-         crashLoopBackOff:\n  maxContainerRestartPeriod: 60s\nclusterDNS: [10.96.0.10]\n\
+         oomScoreAdj: -500\ncrashLoopBackOff:\n  maxContainerRestartPeriod: 60s\nclusterDNS: [10.96.0.10]\n\
          clusterDomain: cluster.local\nresolvConf: \"\"\nuserNamespaces: {idsPerPod: 131072}\n",
     )
     .unwrap();
@@ -51,6 +51,7 @@ fn what_we_honour_is_read_and_the_rest_is_named() {
             logs: LogPolicy { max_size: 50 << 20, max_files: 3 },
         },
         longest_backoff: Some(Duration::from_secs(60)),
+        oom_score: Some(-500),
         resolv_conf: Some("".into()),
         cluster_dns: vec!["10.96.0.10".parse().unwrap()],
         cluster_domain: Some("cluster.local".to_owned()),

@@ -133,8 +133,14 @@ fn what_is_resized_and_what_wants_a_restart_says_so() {
     }]);
     let (status, verdicts) = (testkit::status(Ready, &[("c0", Running)]), Verdicts::default());
     let amounts = pod_amounts(&pod, &Machine::default());
-    let plan =
-        plan(Inputs { pod: &pod, status: &status, verdicts: &verdicts, grants: &grants, amounts: &amounts });
+    let plan = plan(Inputs {
+        pod: &pod,
+        status: &status,
+        verdicts: &verdicts,
+        over: &BTreeSet::new(),
+        grants: &grants,
+        amounts: &amounts,
+    });
     let Plan::Adjust(Adjustment { kills, .. }) = plan else { panic!("{plan:?}") };
     assert_eq!(
         (kills[0].reason, &*kills[0].message),
