@@ -135,15 +135,21 @@ impl Removal<'_> {
         path: &Path,
         depth: usize,
     ) -> Result<(), VolumeError> {
-        match unlinkat(folder, name, AtFlags::empty()) {
+        // Some kernels say of a folder that it may not be unlinked, and all say so of what may not be changed.
+        let why_not = match unlinkat(folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
-            Err(Errno::ISDIR | Errno::PERM) => {}
+            Err(error @ (Errno::ISDIR | Errno::PERM)) => error,
             Err(error) => return Err(VolumeError::io("remove", path)(error)),
-        }
+        };
         if depth >= DEEPEST {
             return self.move_up(folder, name, path);
         }
-        let inner = open_folder(folder, name, path)?;
+        let inner = match open_folder(folder, name, path) {
+            Err(VolumeError::Io { source, .. }) if source.kind() == ErrorKind::NotADirectory => {
+                return Err(VolumeError::io("remove", path)(why_not));
+            }
+            opened => opened?,
+        };
         self.empty(&inner, path, depth + 1)?;
         match unlinkat(folder, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),

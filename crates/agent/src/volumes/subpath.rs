@@ -26,6 +26,7 @@ pub(super) fn open(name: &str, volume: &PreparedVolume, path: &str) -> Result<Ow
 
     let root = openat(CWD, &volume.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(fail)?;
     match open_beneath(&root, Path::new(path)) {
+        Err(Errno::XDEV) => return open_by_host(&root, &volume.path, path).map_err(fail),
         Err(Errno::NOENT) if !volume.read_only => {}
         result => return result.map_err(fail),
     }
@@ -51,6 +52,17 @@ pub(super) fn open(name: &str, volume: &PreparedVolume, path: &str) -> Result<Ow
 fn open_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// An absolute link leads out by what it says, but on the host, where its path is another, it may lead back in: as whoever
+/// switches between releases makes them. Where it leads may change as soon as it is known, so no link is followed then.
+fn open_by_host(root: impl AsFd, volume: &Path, path: &str) -> Result<OwnedFd, Errno> {
+    let real = |path: &Path| fs::canonicalize(path).map_err(|_| Errno::XDEV);
+    let (inside, volume) = (real(&volume.join(path))?, real(volume)?);
+    let inside = inside.strip_prefix(&volume).map_err(|_| Errno::XDEV)?;
+    let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { inside };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    openat2(root, inside, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
 fn longest_existing(root: &OwnedFd, parts: &[Component<'_>]) -> Result<(usize, OwnedFd), Errno> {

@@ -1,5 +1,7 @@
 use std::os::unix::fs::symlink;
 
+use rustix::fs::IFlags;
+
 use super::*;
 
 #[test]
@@ -30,6 +32,22 @@ fn a_tree_that_is_itself_a_link_is_not_followed() {
     symlink(&precious, folder.path().join("tree")).expect("a link");
     assert!(remove_tree(&folder.path().join("tree")).is_err());
     assert!(precious.exists());
+}
+
+#[test]
+fn what_may_not_be_removed_is_told_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).expect("made");
+    let file = fs::File::create(tree.join("fixed")).expect("made");
+    if let Err(error) = rustix::fs::ioctl_setflags(&file, IFlags::IMMUTABLE) {
+        eprintln!("SKIPPED: no file can be made immutable here: {error}");
+        return;
+    }
+    let error = remove_tree(&tree).expect_err("it is immutable").to_string();
+    rustix::fs::ioctl_setflags(&file, IFlags::empty()).expect("mutable again");
+    assert!(error.starts_with("remove ") && error.contains("Operation not permitted"), "{error}");
+    remove_tree(&tree).expect("removed");
 }
 
 /// Deeper than a path can be long.

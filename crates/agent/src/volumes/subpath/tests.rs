@@ -23,12 +23,17 @@ fn parts_are_found_or_made() {
     fs::write(root.join("real/file"), "x").expect("written");
     symlink("real", root.join("link")).expect("a link");
     symlink("../real/deep", root.join("real/up-and-down")).expect("a link");
+    symlink(root.join("real/deep"), root.join("current")).expect("a link");
+    symlink(&root, root.join("itself")).expect("a link");
     for (path, expected) in [
         ("real", "real"),
         ("./real/", "real"),
         ("real/file", "real/file"),
         ("link/deep", "real/deep"),
         ("real/up-and-down", "real/deep"),
+        ("current", "real/deep"),
+        ("itself", ""),
+        ("itself/link/deep", "real/deep"),
         ("new/er/est", "new/er/est"),
         ("link/new", "real/new"),
     ] {
