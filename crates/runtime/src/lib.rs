@@ -3,6 +3,7 @@
 //! - `embedded`: real containers from one binary, on libcontainer;
 //! - `image`: the image store behind it (archives, registries, layers);
 //! - `memory`: gives back what a process that waits does not need;
+//! - `writers`: whether a file is complete;
 //! - `synthetic`: thousands of virtual pods without a process, driven step by step, with seeded faults.
 
 #[cfg(feature = "embedded")]
@@ -13,3 +14,5 @@ pub mod image;
 pub mod memory;
 #[cfg(feature = "synthetic")]
 pub mod synthetic;
+#[cfg(feature = "embedded")]
+pub mod writers;

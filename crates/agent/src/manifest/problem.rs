@@ -97,6 +97,11 @@ pub enum Issue {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
+    /// Somebody has not finished writing it.
+    #[error(
+        "a program has it open for writing; it is read when it is closed (`fuser -v` tells which program that is)"
+    )]
+    BeingWritten,
     /// It is neither a regular file nor a folder of them.
     #[error("is neither a regular file nor a folder")]
     NotAFile,

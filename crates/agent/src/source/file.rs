@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::files::{CannotList, Files};
 use super::hints::{Hints, Watch};
 use super::last_good::LastGood;
+use super::look::OpenForWriting;
 use super::{POLL_PERIOD, SetSender, Source, SourceId, SourceKind};
 use crate::manifest::Problem;
 use crate::off_thread::off_thread;
@@ -27,6 +28,7 @@ pub struct FileSource {
     node_name: String,
     poll_period: Duration,
     kept_in: Option<PathBuf>,
+    is_open_for_writing: OpenForWriting,
 }
 
 impl FileSource {
@@ -36,7 +38,20 @@ impl FileSource {
         // The path is part of the pods' UIDs: it should be the same wherever the agent is started, and with or without
         // a slash at its end.
         let path: PathBuf = std::path::absolute(&path).unwrap_or(path).components().collect();
-        Self { path, node_name: node_name.into(), poll_period: POLL_PERIOD, kept_in: None }
+        Self {
+            path,
+            node_name: node_name.into(),
+            poll_period: POLL_PERIOD,
+            kept_in: None,
+            is_open_for_writing: |_| None,
+        }
+    }
+
+    /// Asks this about each file before it is read: one that somebody has open for writing is left alone until it is closed.
+    /// Where nobody can say, a file that is never closed is complete when it was quiet for a while.
+    #[must_use]
+    pub fn ask_for_writers(self, is_open_for_writing: OpenForWriting) -> Self {
+        Self { is_open_for_writing, ..self }
     }
 
     /// Keeps the last good text of each manifest below this folder, so that a manifest that is spoilt does no harm to its
@@ -62,7 +77,8 @@ impl Source for FileSource {
         let hints = Hints::new(self.path.clone());
         let id = self.id();
         let kept = self.kept_in.as_ref().map(|folder| LastGood::new(folder, &id.place));
-        let mut files = Files::new(self.path.clone(), self.node_name.clone(), kept);
+        let mut files = Files::new(self.path.clone(), self.node_name.clone(), kept)
+            .ask_for_writers(self.is_open_for_writing);
         let mut watch = Watching::new(self.path.clone(), hints.clone(), self.poll_period);
         let mut due = hints.take(Instant::now());
         let mut sent = None;

@@ -14,13 +14,20 @@ use tokio::time::Instant;
 use super::hints::{Due, QUIET};
 use super::holders::{Claim, Claimant, Holders, key};
 use super::last_good::LastGood;
-use super::look::{Look, Version, dangling_link, look};
+use super::look::{Look, OpenForWriting, Version, dangling_link, look};
 use super::{SourceKind, SourceSet};
 use crate::clock;
 use crate::manifest::{Issue, Manifest, ObjectKey, Objects, Origin, Problem, load};
 
 /// A file is gone when it was missing for so long: some editors move a file away before they write it anew.
 const GONE_AFTER: Duration = Duration::from_millis(100);
+
+/// How long a file may be open for writing before that is told.
+const LONG_WRITTEN: Duration = Duration::from_secs(5);
+
+/// How soon to look again whether a file is still open for writing. Its last writer may be closing it right now: that is heard
+/// a moment before it is so.
+const SOON: Duration = Duration::from_millis(2);
 
 /// Where is kept which file has what, among the texts of manifests: no path is called so.
 const HOLDERS: &str = "holders";
@@ -31,6 +38,7 @@ pub(super) struct Files {
     root: PathBuf,
     node_name: String,
     kept: Option<LastGood>,
+    is_open_for_writing: OpenForWriting,
     files: BTreeMap<PathBuf, KnownFile>,
     holders: Holders,
     has_looked: bool,
@@ -54,8 +62,18 @@ struct KnownFile {
     good: Option<Manifest>,
     /// What is wrong with it now; the remarks of the good version if that is what it is.
     problems: Vec<Problem>,
-    /// What may be wrong with it, and since when: it may just now be written anew.
-    doubt: Option<(Instant, Vec<Problem>)>,
+    doubt: Option<Doubt>,
+    /// Since when somebody has it open for writing.
+    written_since: Option<Instant>,
+}
+
+/// What may be wrong with a file: it may just now be written anew.
+#[derive(Debug)]
+struct Doubt {
+    since: Instant,
+    /// So long it is not told.
+    patience: Duration,
+    problems: Vec<Problem>,
 }
 
 impl Files {
@@ -64,6 +82,7 @@ impl Files {
             root,
             node_name,
             kept,
+            is_open_for_writing: |_| None,
             files: BTreeMap::new(),
             holders: Holders::default(),
             has_looked: false,
@@ -71,10 +90,16 @@ impl Files {
         }
     }
 
+    /// Asks this about each file before it is read.
+    pub(super) fn ask_for_writers(self, is_open_for_writing: OpenForWriting) -> Self {
+        Self { is_open_for_writing, ..self }
+    }
+
     /// Looks at all files, except at those that somebody is writing: of these the last look stays. If it is worth looking
     /// again soon, how soon.
     pub(super) fn scan(&mut self, due: &Due, now: Instant) -> Result<Option<Duration>, CannotList> {
-        self.scan_with(look, due, now)
+        let is_open_for_writing = self.is_open_for_writing;
+        self.scan_with(|path, known| look(path, known, is_open_for_writing), due, now)
     }
 
     fn scan_with(
@@ -85,7 +110,7 @@ impl Files {
     ) -> Result<Option<Duration>, CannotList> {
         let mut present = self.list()?;
         let is_first = self.files.is_empty();
-        let mut again = None;
+        let mut again = BTreeSet::new();
         let mut arrived = BTreeSet::new();
         for path in present.clone() {
             if due.writing.contains(&path) {
@@ -93,14 +118,21 @@ impl Files {
             }
             let known = self.files.entry(path.clone()).or_default();
             let trusted = known.version.filter(|_| known.is_settled && !due.touched.contains(&path));
+            let written_since = known.written_since.take();
             match look(&path, trusted) {
                 Look::Unchanged => {}
                 Look::Gone => {
                     present.remove(&path);
                 }
                 Look::InMotion => {
-                    again = Some(QUIET);
+                    again.insert(QUIET);
                     known.recall(&origin(&path, &self.node_name), self.kept.as_ref());
+                }
+                Look::BeingWritten => {
+                    let origin = origin(&path, &self.node_name);
+                    let since = written_since.unwrap_or(now);
+                    again.insert(known.wait_for_writers(since, &origin, now));
+                    known.recall(&origin, self.kept.as_ref());
                 }
                 Look::Read(version, text) => {
                     known.is_settled = known.version == Some(version);
@@ -115,8 +147,7 @@ impl Files {
         }
         // The first look says all: whoever asks once what there is must not hear that all is well.
         let is_first_look = !std::mem::replace(&mut self.has_looked, true);
-        let grace = if is_first_look { Duration::ZERO } else { QUIET };
-        let doubtful = self.files.values_mut().filter_map(|file| file.decide(grace, now)).min();
+        let doubtful = self.files.values_mut().filter_map(|file| file.decide(is_first_look, now)).min();
         let known = self.files.len();
         let missing = self.drop_missing(&present, &arrived, now);
         if is_first || self.files.len() < known {
@@ -241,15 +272,28 @@ impl KnownFile {
     }
 
     /// What was wrong for long enough is wrong. If that is not decided yet, how soon it is.
-    fn decide(&mut self, grace: Duration, now: Instant) -> Option<Duration> {
-        let (since, problems) = self.doubt.take()?;
-        let left = grace.saturating_sub(now.duration_since(since));
-        if left.is_zero() {
-            self.problems = problems;
+    fn decide(&mut self, is_first_look: bool, now: Instant) -> Option<Duration> {
+        let doubt = self.doubt.take()?;
+        let left = doubt.patience.saturating_sub(now.duration_since(doubt.since));
+        if left.is_zero() || is_first_look {
+            self.problems = doubt.problems;
             return None;
         }
-        self.doubt = Some((since, problems));
+        self.doubt = Some(doubt);
         Some(left)
+    }
+
+    /// Somebody has it open for writing since then. How soon to look again: after as long again, so that one who never closes
+    /// it costs little.
+    fn wait_for_writers(&mut self, since: Instant, origin: &Origin, now: Instant) -> Duration {
+        self.written_since = Some(since);
+        // The version that was read last is not the one that will be there.
+        self.is_settled = false;
+        self.text = None;
+        let problems = vec![Problem::error(origin.place.as_str(), Issue::BeingWritten)];
+        self.doubt = Some(Doubt { since, patience: LONG_WRITTEN, problems })
+            .filter(|doubt| doubt.problems != self.problems);
+        SOON.max(now.duration_since(since))
     }
 
     /// Takes what was read; gives the text if it is new and good.
@@ -275,8 +319,9 @@ impl KnownFile {
                 Some(text)
             }
             Err(problems) => {
-                let since = self.doubt.take().map_or(now, |(since, _)| since);
-                self.doubt = Some((since, problems)).filter(|(_, problems)| *problems != self.problems);
+                let since = self.doubt.take().map_or(now, |doubt| doubt.since);
+                self.doubt = Some(Doubt { since, patience: QUIET, problems })
+                    .filter(|doubt| doubt.problems != self.problems);
                 self.recall(&origin, kept);
                 None
             }

@@ -1,7 +1,8 @@
 //! What the kernel says about the files: never what is in them, only when it is time to look.
 //!
 //! A file that is being written is left alone until its writer closes it; if that is never heard (a writer that keeps it
-//! open, a file system without events), until it was quiet for a while.
+//! open, a file system without events), until it was quiet for a while. Whether it is closed by then is not known here: it is
+//! asked before the file is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

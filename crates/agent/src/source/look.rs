@@ -39,10 +39,15 @@ pub(super) enum Look {
     Read(Version, Result<Vec<u8>, Issue>),
     /// It changed while it was read.
     InMotion,
+    /// Somebody has it open for writing: it may end in the middle.
+    BeingWritten,
 }
 
+/// Asks the kernel whether somebody has a file open for writing. `None` if it does not tell.
+pub type OpenForWriting = fn(&File) -> Option<bool>;
+
 /// Looks at a file; `known` is the version that need not be read again.
-pub(super) fn look(path: &Path, known: Option<Version>) -> Look {
+pub(super) fn look(path: &Path, known: Option<Version>, is_open_for_writing: OpenForWriting) -> Look {
     // A file that cannot be opened has no version: it is looked at again each time.
     let unreadable = |error: io::Error| match error.kind() {
         // A disk that is not mounted is no reason to end pods.
@@ -65,7 +70,7 @@ pub(super) fn look(path: &Path, known: Option<Version>) -> Look {
         Ok(file) => file,
         Err(error) => return unreadable(error),
     };
-    match read(&mut file) {
+    match read(&mut file, is_open_for_writing) {
         Ok(look) => look,
         Err(error) => unreadable(error),
     }
@@ -78,10 +83,14 @@ pub(super) fn dangling_link() -> Issue {
 
 const NO_VERSION: Version = Version { device: 0, inode: 0, size: 0, modified: (0, 0), changed: (0, 0) };
 
-fn read(file: &mut File) -> io::Result<Look> {
+fn read(file: &mut File, is_open_for_writing: OpenForWriting) -> io::Result<Look> {
     let before = file.metadata()?;
     if !before.is_file() {
         return Ok(Look::Read(Version::of(&before), Err(Issue::NotAFile)));
+    }
+    // Asked when its version is known already: who begins to write after this is found by another version.
+    if is_open_for_writing(file) == Some(true) {
+        return Ok(Look::BeingWritten);
     }
     let mut text = Vec::new();
     let limit = LARGEST_MANIFEST as u64;
@@ -96,4 +105,23 @@ fn read(file: &mut File) -> io::Result<Look> {
         Ok(text)
     };
     Ok(Look::Read(after, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_unless_somebody_is_known_to_write() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.yaml");
+        fs::write(&path, "a: 1").expect("written");
+        let asked: [(OpenForWriting, bool); 3] =
+            [(|_| Some(true), false), (|_| Some(false), true), (|_| None, true)];
+        for (answer, is_read) in asked {
+            let looked = look(&path, None, answer);
+            assert_eq!(matches!(looked, Look::Read(_, Ok(_))), is_read);
+            assert_eq!(matches!(looked, Look::BeingWritten), !is_read);
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rubelet_agent::source::{FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId};
+use rubelet_runtime::writers::is_open_for_writing;
 
 use super::Plan;
 use super::crew::Crew;
@@ -80,7 +81,8 @@ pub(super) fn sources(plan: &Plan, node_name: &str, data: &Path) -> Result<Vec<A
     }
     let kept = data.join("manifests");
     let file = |path: &PathBuf| {
-        let mut source = FileSource::new(manifest_path(path)?, node_name);
+        let mut source =
+            FileSource::new(manifest_path(path)?, node_name).ask_for_writers(is_open_for_writing);
         if let Some(poll) = plan.file_poll {
             source = source.poll_period(poll);
         }

@@ -1,12 +1,16 @@
 //! The source with a real folder and the kernel's events. Polling is slow here, so that what is seen was heard.
 
 use std::fs;
+use std::io::Write as _;
 use std::sync::Arc;
 
+use rubelet_runtime::writers::is_open_for_writing;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::manifest::Issue;
+use crate::source::SourceSet;
 use crate::source::inbox::{Inbox, News};
 
 const NEVER: Duration = Duration::from_secs(24 * 3600);
@@ -31,8 +35,7 @@ impl Running {
         let reached = tokio::time::timeout(PATIENCE, async {
             loop {
                 let (_, News::Set(set)) = self.inbox.next().await else { continue };
-                let names: Vec<String> =
-                    set.pods.iter().filter_map(|pod| pod.metadata.name.clone()).collect();
+                let names = names(&set);
                 if names == expected {
                     return;
                 }
@@ -41,6 +44,17 @@ impl Running {
         });
         assert!(reached.await.is_ok(), "expected {expected:?}, have {last:?}");
     }
+
+    /// The next set.
+    async fn next(&self) -> SourceSet {
+        let news = tokio::time::timeout(PATIENCE, self.inbox.next()).await.expect("news").1;
+        let News::Set(set) = news else { panic!("{news:?}") };
+        set
+    }
+}
+
+fn names(set: &SourceSet) -> Vec<String> {
+    set.pods.iter().filter_map(|pod| pod.metadata.name.clone()).collect()
 }
 
 impl Drop for Running {
@@ -196,7 +210,8 @@ async fn a_source_that_cannot_be_told_says_why() {
 async fn the_last_version_wins_however_it_was_written() {
     let (_folder, path) = folder();
     let file = path.join("a.yaml");
-    let source = Running::start(FileSource::new(&path, "node").poll_period(NEVER));
+    let source = FileSource::new(&path, "node").poll_period(NEVER).ask_for_writers(is_open_for_writing);
+    let source = Running::start(source);
     for round in 0..=120_u32 {
         let text = pod(&format!("v{round}"));
         match round % 5 {
@@ -208,7 +223,6 @@ async fn the_last_version_wins_however_it_was_written() {
             }
             2 => {
                 // In pieces, each of which could be read.
-                use std::io::Write;
                 let mut open = fs::File::create(&file).expect("truncated");
                 for piece in text.as_bytes().chunks(20) {
                     open.write_all(piece).expect("written");
@@ -229,4 +243,34 @@ async fn the_last_version_wins_however_it_was_written() {
         }
     }
     source.until(&["v120-node"]).await;
+}
+
+/// What is there so far is a manifest, too: of one pod less.
+#[tokio::test]
+async fn a_writer_may_take_as_long_as_he_likes() {
+    let (_folder, path) = folder();
+    let file = path.join("two.yaml");
+    fs::write(&file, format!("{}---\n{}", pod("a"), pod("b"))).expect("written");
+    if is_open_for_writing(&fs::File::open(&file).expect("open")).is_none() {
+        return eprintln!("skipped: the file system of {} does not tell who writes", path.display());
+    }
+    let source = FileSource::new(&path, "node").poll_period(NEVER).ask_for_writers(is_open_for_writing);
+    let source = Running::start(source);
+    source.until(&["a-node", "b-node"]).await;
+    let mut open = fs::File::create(&file).expect("truncated");
+    open.write_all(pod("a").as_bytes()).expect("written");
+    // That is told after some seconds: long after a file is taken that was merely quiet.
+    let told = source.next().await;
+    assert_eq!(
+        told.problems.iter().map(|problem| &problem.issue).collect::<Vec<_>>(),
+        [&Issue::BeingWritten]
+    );
+    assert_eq!(told.pods.len(), 2, "both go on");
+    open.write_all(format!("---\n{}", pod("c")).as_bytes()).expect("written");
+    drop(open);
+    let complete = source.next().await;
+    assert_eq!(
+        (names(&complete), complete.problems),
+        (vec!["a-node".to_owned(), "c-node".to_owned()], vec![])
+    );
 }

@@ -1,4 +1,6 @@
+use std::cell::Cell;
 use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
@@ -482,22 +484,66 @@ fn a_root_that_has_become_a_link_to_nothing_is_named_and_its_pods_go_on() {
 
 #[test]
 fn a_file_in_motion_at_the_first_look_has_what_it_had() {
-    let mut folder = Folder::new();
-    let root = folder.path("");
-    let kept = LastGood::new(&folder.folder.path().join("kept"), "/manifests");
-    let files = || Files::new(root.clone(), "node".to_owned(), Some(kept.clone()));
-    folder.put("b.yaml", &pod("web", "1"));
-    folder.files = files();
-    assert_eq!(folder.scan().0, texts(&["web-node 1"]));
+    for (motion, after) in [(Look::InMotion, QUIET), (Look::BeingWritten, SOON)] {
+        let mut folder = Folder::new();
+        let root = folder.path("");
+        let kept = LastGood::new(&folder.folder.path().join("kept"), "/manifests");
+        let files = || Files::new(root.clone(), "node".to_owned(), Some(kept.clone()));
+        folder.put("b.yaml", &pod("web", "1"));
+        folder.files = files();
+        assert_eq!(folder.scan().0, texts(&["web-node 1"]));
 
-    // A copy comes while no agent is there, and the original is touched when the next one looks.
-    folder.put("a.yaml", &pod("web", "2"));
-    folder.files = files();
-    let in_motion = |path: &Path, known: Option<Version>| match look(path, known) {
-        Look::Read(..) if path.ends_with("b.yaml") => Look::InMotion,
-        seen => seen,
-    };
-    let again = folder.files.scan_with(in_motion, &Due::default(), Instant::now());
-    assert_eq!((again, folder.known().0), (Ok(Some(QUIET)), texts(&["web-node 1"])));
-    assert_eq!(folder.scan().0, texts(&["web-node 1"]));
+        // A copy comes while no agent is there, and the original is touched when the next one looks.
+        folder.put("a.yaml", &pod("web", "2"));
+        folder.files = files();
+        let motion = Cell::new(Some(motion));
+        let in_motion = |path: &Path, known: Option<Version>| match look(path, known, |_| None) {
+            Look::Read(..) if path.ends_with("b.yaml") => motion.take().expect("one look"),
+            seen => seen,
+        };
+        let again = folder.files.scan_with(in_motion, &Due::default(), Instant::now());
+        assert_eq!((again, folder.known().0), (Ok(Some(after)), texts(&["web-node 1"])));
+        assert_eq!(folder.scan().0, texts(&["web-node 1"]));
+    }
+}
+
+/// A file is said to be written as long as it does not end like this.
+const COMPLETE: &str = "# complete\n";
+
+fn is_incomplete(mut file: &File) -> Option<bool> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).and_then(|_| file.rewind()).expect("read");
+    Some(!text.ends_with(COMPLETE))
+}
+
+/// What is there so far is a manifest, too: of one pod less.
+#[test]
+fn a_file_that_somebody_writes_is_left_alone_until_it_is_closed() {
+    let mut folder = Folder::new();
+    folder.files = Files::new(folder.path(""), "node".to_owned(), None).ask_for_writers(is_incomplete);
+    let both = format!("{}---\n{}{COMPLETE}", pod("a", "1"), pod("b", "1"));
+    let start = Instant::now();
+    let told = "two.yaml: a program has it open for writing; it is read when it is closed (`fuser -v` tells which program that is)";
+    let (nothing, all) = (Vec::new(), texts(&["a-node 1", "b-node 1"]));
+    for (millis, text, pods, problems, again) in [
+        (0, &both, &all, &[][..], None),
+        (100, &pod("a", "1"), &all, &[], Some(2)),
+        (110, &pod("a", "1"), &all, &[], Some(10)),
+        (5099, &pod("a", "1"), &all, &[], Some(1)),
+        (5100, &pod("a", "1"), &all, &[told], Some(5000)),
+        (9000, &both, &all, &[], None),
+        (9100, &String::new(), &all, &[], Some(2)),
+        (9200, &format!("{}{COMPLETE}", pod("b", "2")), &texts(&["b-node 2"]), &[], None),
+        (9300, &COMPLETE.to_owned(), &texts(&["b-node 2"]), &[], Some(300)),
+    ] {
+        folder.put("two.yaml", text);
+        let looked = folder.files.scan(&Due::default(), start + Duration::from_millis(millis));
+        assert_eq!(looked, Ok(again.map(Duration::from_millis)), "after {millis} ms");
+        assert_eq!(folder.known(), (pods.clone(), texts(problems)), "after {millis} ms");
+    }
+    folder.put("new.yaml", &pod("c", "1"));
+    folder.files = Files::new(folder.path(""), "node".to_owned(), None).ask_for_writers(is_incomplete);
+    folder.files.scan(&Due::default(), start).expect("scanned");
+    let new = folder.known();
+    assert_eq!((new.0, new.1.len()), (nothing, 2), "the first look tells what is there and what is not");
 }
