@@ -1,21 +1,22 @@
-//! Pods from a URL, asked again and again. A server that knows `ETag` or `Last-Modified` is asked only for changes.
+//! Pods from a URL, asked again and again, and each time for all of it: servers that are asked only for changes miss some,
+//! as those that put back an older version with its own date, or write twice within a second.
 //!
 //! A server that does not answer, or answers with something that cannot be used, changes nothing. To have no pods, serve
 //! an empty list.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{
-    ETAG, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION,
-};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, redirect};
 use thiserror::Error;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::last_good::LastGood;
 use super::{POLL_PERIOD, SetSender, Source, SourceId, SourceKind, SourceSet};
+use crate::fnv::Fnv128;
 use crate::manifest::{Issue, LARGEST_MANIFEST, Manifest, Origin, Problem, load};
 use crate::off_thread::off_thread;
 
@@ -69,7 +70,7 @@ impl HttpSource {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(HttpSourceError::Scheme(parsed));
         }
-        let client = client().build().map_err(HttpSourceError::Client)?;
+        let client = client(&parsed).build().map_err(HttpSourceError::Client)?;
         Ok(Self {
             url: parsed,
             node_name: node_name.into(),
@@ -120,8 +121,8 @@ impl HttpSource {
         url.to_string()
     }
 
-    async fn ask(&self, since: &Validators) -> Result<Answer, Issue> {
-        let mut headers = since.conditions();
+    async fn ask(&self) -> Result<Vec<u8>, Issue> {
+        let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
             headers.append(name, value.clone());
         }
@@ -140,11 +141,7 @@ impl HttpSource {
             .await
             .map_err(|error| self.unanswered(&error))?;
         match answer.status() {
-            StatusCode::NOT_MODIFIED => Ok(Answer::NotModified),
-            StatusCode::OK => {
-                let validators = Validators::of(answer.headers());
-                Ok(Answer::Changed(validators, self.body(answer).await?))
-            }
+            StatusCode::OK => self.body(answer).await,
             status if status.is_redirection() => Err(Issue::Refused(not_followed(&answer))),
             status => Err(Issue::Refused(format!("{status}"))),
         }
@@ -163,8 +160,8 @@ impl HttpSource {
     }
 
     /// Asks, and tells meanwhile what is known already if that takes long.
-    async fn ask_first(&self, known: &Known, sets: &SetSender) -> Result<Answer, Issue> {
-        let mut asking = std::pin::pin!(self.ask(&known.validators));
+    async fn ask_first(&self, known: &Known, sets: &SetSender) -> Result<Vec<u8>, Issue> {
+        let mut asking = std::pin::pin!(self.ask());
         match tokio::time::timeout(RECALLED_AFTER, &mut asking).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -204,12 +201,11 @@ impl Source for HttpSource {
             let answer = if std::mem::take(&mut is_first) {
                 self.ask_first(&known, &sets).await
             } else {
-                self.ask(&known.validators).await
+                self.ask().await
             };
             match answer {
-                Ok(Answer::NotModified) => known.tell(&sets),
-                Ok(Answer::Changed(validators, text)) => {
-                    known = off_thread(move || known.taking(validators, &text)).await;
+                Ok(text) => {
+                    known = off_thread(move || known.taking(&text)).await;
                     known.tell(&sets);
                 }
                 Err(issue) => known.tell_without_answer(issue, &sets),
@@ -218,16 +214,12 @@ impl Source for HttpSource {
     }
 }
 
-enum Answer {
-    NotModified,
-    Changed(Validators, Vec<u8>),
-}
-
 /// What the server said last.
 struct Known {
     origin: Origin,
     kept: Option<LastGood>,
-    validators: Validators,
+    /// The last answer, in short: the same text need not be understood again.
+    text: Option<Fnv128>,
     /// The last answer that could be used.
     good: Option<Manifest>,
     /// What is wrong with the last answer.
@@ -247,11 +239,14 @@ impl Known {
         };
         let text = kept.as_ref().and_then(|kept| kept.recall(&origin.place));
         let good = text.and_then(|text| load(&text, &origin).ok());
-        Self { origin, kept, validators: Validators::default(), good, problems: Vec::new() }
+        Self { origin, kept, text: None, good, problems: Vec::new() }
     }
 
-    fn taking(mut self, validators: Validators, text: &[u8]) -> Self {
-        self.validators = validators;
+    fn taking(mut self, text: &[u8]) -> Self {
+        let short = Some(Fnv128::of(text));
+        if std::mem::replace(&mut self.text, short) == short {
+            return self;
+        }
         self.origin.seen = crate::clock::now();
         match load(text, &self.origin) {
             Ok(mut manifest) => {
@@ -291,24 +286,6 @@ impl Known {
     }
 }
 
-/// By what the server tells one version from another.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Validators {
-    etag: Option<HeaderValue>,
-    last_modified: Option<HeaderValue>,
-}
-
-impl Validators {
-    fn of(headers: &HeaderMap) -> Self {
-        Self { etag: headers.get(ETAG).cloned(), last_modified: headers.get(LAST_MODIFIED).cloned() }
-    }
-
-    fn conditions(&self) -> HeaderMap {
-        let pairs = [(IF_NONE_MATCH, &self.etag), (IF_MODIFIED_SINCE, &self.last_modified)];
-        pairs.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
-    }
-}
-
 /// One `Name: value` a line; empty lines and those that begin with `#` are left out.
 fn parse_headers(text: &str) -> Result<HeaderMap, Issue> {
     let mut headers = HeaderMap::new();
@@ -332,12 +309,22 @@ fn parse_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
     Some((name.trim().parse().ok()?, value))
 }
 
-fn client() -> ClientBuilder {
+fn client(url: &Url) -> ClientBuilder {
     // Somebody may already have chosen a provider for this process, and then it is theirs.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder()
+    let client = Client::builder()
         .redirect(redirect::Policy::custom(stay_on_the_server))
         .user_agent(concat!("rubelet/", env!("CARGO_PKG_VERSION")))
+        // A connection is not kept: between two questions the server may close it, at the very moment of the next.
+        .pool_max_idle_per_host(0);
+    if is_loopback(url) { client.no_proxy() } else { client }
+}
+
+/// What is on this machine no proxy needs to be asked for, whatever the environment says: so it is in Go, too.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Credentials in the headers are for this server only.

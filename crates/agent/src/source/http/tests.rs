@@ -85,6 +85,12 @@ impl Running {
         Self { inbox, task: tokio::spawn(source.poll_period(OFTEN).run(sets)) }
     }
 
+    async fn next_set(&self) -> SourceSet {
+        let news = tokio::time::timeout(PATIENCE, self.inbox.next()).await.expect("news").1;
+        let News::Set(set) = news else { panic!("{news:?}") };
+        set
+    }
+
     /// Waits for news like `Set [a-node] <problem>`.
     async fn until(&self, expected: &str) {
         let mut last = String::new();
@@ -151,21 +157,64 @@ async fn what_cannot_be_used_changes_nothing() {
     }
 }
 
+/// Servers answer by dates and tags, and not all of them tell each version from every other.
 #[tokio::test]
-async fn only_changes_are_asked_for() {
+async fn all_of_it_is_asked_for_each_time_and_what_is_the_same_is_not_read_again() {
     let tag = "ETag: \"v1\"\r\nLast-Modified: Mon, 16 Nov 2026 00:00:00 GMT\r\n";
-    let server = Server::start(&[answer("200 OK", tag, &pod("a")), answer("304 Not Modified", "", "")]).await;
+    let server = Server::start(&[answer("200 OK", tag, &pod("a"))]).await;
     let source = Running::start(HttpSource::new(&server.url, "node").expect("a source"));
+    let first = source.next_set().await;
+    let again = source.next_set().await;
+    assert!(first.is_same(&again), "it was not read anew");
+    server.then(&[answer("200 OK", tag, &pod("b"))]);
+    source.until("Set [\"b-node\"]").await;
+    for question in &*server.questions.lock() {
+        assert!(!question.contains("\r\nif-"), "{question}");
+    }
+    server.then(&[answer("304 Not Modified", "", "")]);
+    source.until("Set [\"b-node\"] the server answered 304 Not Modified").await;
+}
+
+/// One that is cut off may end anywhere.
+#[tokio::test]
+async fn an_answer_that_could_not_be_used_is_not_the_last_word() {
+    let tag = "ETag: \"v1\"\r\n";
+    let server = Server::start(&[answer("200 OK", tag, &pod("a")[..60])]).await;
+    let source = Running::start(HttpSource::new(&server.url, "node").expect("a source"));
+    source.until("CannotTell unclosed bracket '{'").await;
+    server.then(&[answer("200 OK", tag, &pod("a"))]);
     source.until("Set [\"a-node\"]").await;
-    source.until("Set [\"a-node\"]").await;
-    let questions = server.questions.lock().clone();
-    assert!(!questions[0].contains("if-none-match"));
-    assert!(questions[1].contains("if-none-match: \"v1\"\r\n"), "{}", questions[1]);
-    assert!(
-        questions[1].contains("if-modified-since: mon, 16 nov 2026 00:00:00 gmt\r\n"),
-        "{}",
-        questions[1]
-    );
+}
+
+/// It would be closed sooner or later, and at the very moment of a question.
+#[tokio::test]
+async fn a_connection_is_not_kept() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/pods", listener.local_addr().expect("an address"));
+    let _source = Running::start(HttpSource::new(&url, "node").expect("a source"));
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let next = tokio::time::timeout(PATIENCE, listener.accept()).await;
+        let (mut socket, _) = next.expect("another connection").expect("a client");
+        let text = pod("a");
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", text.len());
+        socket.write_all(format!("{head}{text}").as_bytes()).await.expect("answered");
+        open.push(socket);
+    }
+}
+
+#[test]
+fn proxies_are_for_other_machines() {
+    for (url, expected) in [
+        ("http://localhost:1/pods", true),
+        ("http://127.9.8.7/pods", true),
+        ("https://[::1]:1/pods", true),
+        ("http://localhost.example/pods", false),
+        ("http://10.0.0.1/pods", false),
+        ("http://[fe80::1]/pods", false),
+    ] {
+        assert_eq!(is_loopback(&Url::parse(url).expect(url)), expected, "{url}");
+    }
 }
 
 #[tokio::test]
@@ -269,7 +318,8 @@ async fn a_server_needs_somebody_who_vouches_for_it() {
     };
     let (known, unknown) = (start().await, start().await);
     let authority = reqwest::Certificate::from_der(AUTHORITY).expect("a certificate");
-    let knowing = client().tls_certs_only([authority]).build().expect("a client");
+    let url = Url::parse("https://127.0.0.1/").expect("a URL");
+    let knowing = client(&url).tls_certs_only([authority]).build().expect("a client");
     Running::start(HttpSource { client: knowing, ..source(&known) }).until("Set [\"a-node\"]").await;
     Running::start(source(&unknown))
         .until("CannotTell cannot be read: invalid peer certificate: UnknownIssuer")
