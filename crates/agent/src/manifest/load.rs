@@ -4,6 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::Resource;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
@@ -87,9 +88,7 @@ struct Loading<'a> {
 
 impl Loading<'_> {
     fn finish(mut self) -> Result<Manifest, Vec<Problem>> {
-        let objects = &self.manifest.objects;
-        let is_empty =
-            self.manifest.pods.is_empty() && objects.config_maps.is_empty() && objects.secrets.is_empty();
+        let is_empty = self.manifest.pods.is_empty() && self.manifest.objects.is_empty();
         if self.problems.is_empty() && is_empty && !self.has_list {
             self.problems.push(Problem::error(self.origin.place.as_str(), Issue::Empty));
             self.is_spoilt = true;
@@ -196,7 +195,7 @@ impl Loading<'_> {
             }
             return;
         }
-        let Some(mut pod) = self.typed::<Pod>(node, "Pod") else { return };
+        let Some(mut pod) = self.typed::<Pod>(node) else { return };
         for (line, issue) in fields::ignored(node) {
             self.tell(line, Some(subject("Pod", &pod.metadata)), Severity::Warning, issue);
         }
@@ -215,7 +214,7 @@ impl Loading<'_> {
     }
 
     fn config_map(&mut self, node: &Node<'_>) {
-        let Some(mut map) = self.typed::<ConfigMap>(node, "ConfigMap") else { return };
+        let Some(mut map) = self.typed::<ConfigMap>(node) else { return };
         let key = key(&mut map.metadata);
         let subject = subject("ConfigMap", &map.metadata);
         self.refuse(node, &subject, validate::config_map(&map));
@@ -227,7 +226,7 @@ impl Loading<'_> {
     }
 
     fn secret(&mut self, node: &Node<'_>) {
-        let Some(mut secret) = self.typed::<Secret>(node, "Secret") else { return };
+        let Some(mut secret) = self.typed::<Secret>(node) else { return };
         let plain = secret.string_data.take().unwrap_or_default();
         let data = secret.data.get_or_insert_default();
         data.extend(plain.into_iter().map(|(key, value)| (key, k8s_openapi::ByteString(value.into_bytes()))));
@@ -251,9 +250,9 @@ impl Loading<'_> {
         }
     }
 
-    fn typed<T: DeserializeOwned>(&mut self, node: &Node<'_>, kind: &str) -> Option<T> {
+    fn typed<T: DeserializeOwned + Resource>(&mut self, node: &Node<'_>) -> Option<T> {
         let name = node.get("metadata").and_then(|meta| meta.get("name")).and_then(Node::text);
-        let subject = name.map(|name| format!("{kind} {}", shown_name(name)));
+        let subject = name.map(|name| format!("{} {}", T::KIND, shown_name(name)));
         match typed::decode::<T>(node) {
             Ok((object, unknown)) => {
                 for field in unknown.kept {

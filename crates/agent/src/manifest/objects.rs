@@ -39,6 +39,12 @@ pub struct Objects {
 }
 
 impl Objects {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.config_maps.is_empty() && self.secrets.is_empty()
+    }
+
     /// Whether the other has the very same objects, not only equal ones.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         fn same<T>(ours: &BTreeMap<ObjectKey, Arc<T>>, theirs: &BTreeMap<ObjectKey, Arc<T>>) -> bool {

@@ -1,13 +1,17 @@
 //! The text of a manifest as a tree of values that know their lines. YAML is read with limits that no honest manifest
-//! meets, so that a hostile one costs little memory and little time. JSON is YAML, too.
+//! meets, so that a hostile one costs little memory and little time. JSON is YAML, too, but for one thing: several values may
+//! follow each other as they are.
+
+mod json;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::budget::BudgetBreach;
-use serde_saphyr::options::DuplicateKeyPolicy;
-use serde_saphyr::{DefaultMessageFormatter, Error, MessageFormatter, Spanned};
+use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
+use serde_saphyr::{DefaultMessageFormatter, Error, Location, MessageFormatter, Spanned};
 
 use super::problem::beginning;
 
@@ -33,6 +37,8 @@ pub(super) struct Node<'a> {
     /// From 1; 0 if nobody knows.
     pub(super) line: u32,
     pub(super) value: Value<'a>,
+    /// Where it is written, in bytes, if it is a number that is too large for one.
+    too_large: Option<Range<usize>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +62,10 @@ pub(super) struct SyntaxError {
 
 /// The documents of a text, without the empty ones.
 pub(super) fn documents(text: &str) -> Result<Vec<Node<'_>>, SyntaxError> {
+    yaml(text).or_else(|error| json::documents(text).unwrap_or(Err(error)))
+}
+
+fn yaml(text: &str) -> Result<Vec<Node<'_>>, SyntaxError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_documents: MOST_DOCUMENTS,
@@ -74,11 +84,14 @@ pub(super) fn documents(text: &str) -> Result<Vec<Node<'_>>, SyntaxError> {
         duplicate_keys: DuplicateKeyPolicy::Error,
         // As Kubernetes reads YAML: `defaultMode: 0644` is octal.
         legacy_octal_numbers: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
         with_snippet: false,
     };
     let documents: Vec<Spanned<Value<'_>>> =
         serde_saphyr::from_multiple_with_options(text, options).map_err(|error| syntax_error(&error))?;
-    Ok(documents.into_iter().map(Node::from).collect())
+    let mut documents: Vec<Node<'_>> = documents.into_iter().map(Node::from).collect();
+    documents.iter_mut().for_each(|document| document.spell_out(text));
+    Ok(documents)
 }
 
 fn syntax_error(error: &Error) -> SyntaxError {
@@ -100,6 +113,7 @@ fn syntax_error(error: &Error) -> SyntaxError {
         Error::DuplicateMappingKey { key: Some(key), .. } => {
             format!("has the key {:?} twice in one map", beginning(key, LONGEST_QUOTE))
         }
+        Error::NullIntoString { .. } => "has a value with no name in front of its colon".to_owned(),
         // The place is told apart, and the text may have come from the file.
         other => beginning(&DefaultMessageFormatter.format_message(other), LONGEST_QUOTE)
             .replace(char::is_control, " "),
@@ -109,6 +123,42 @@ fn syntax_error(error: &Error) -> SyntaxError {
 }
 
 impl<'a> Node<'a> {
+    /// What looks like a number and is too large for one is text, as for Kubernetes: the short hash `123e4567`, for one.
+    fn spell_out(&mut self, text: &'a str) {
+        match &mut self.value {
+            Value::List(items) => items.iter_mut().for_each(|item| item.spell_out(text)),
+            Value::Map(entries) => entries.iter_mut().for_each(|(_, value)| value.spell_out(text)),
+            _ => {
+                let written = self.too_large.take().and_then(|place| text.get(place));
+                let has_digits = |written: &&str| {
+                    written.trim_start_matches(['+', '-']).starts_with(|char: char| char.is_ascii_digit())
+                };
+                if let Some(written) = written.filter(has_digits) {
+                    self.value = Value::Text(Cow::Borrowed(written));
+                }
+            }
+        }
+    }
+
+    /// How many values there are in it, with itself.
+    fn count(&self) -> usize {
+        1 + match &self.value {
+            Value::List(items) => items.iter().map(Node::count).sum(),
+            Value::Map(entries) => entries.iter().map(|(_, value)| value.count()).sum(),
+            _ => 0,
+        }
+    }
+
+    /// It begins so many lines further down than it was thought to.
+    fn move_down(&mut self, lines: u32) {
+        self.line = self.line.saturating_add(lines);
+        match &mut self.value {
+            Value::List(items) => items.iter_mut().for_each(|item| item.move_down(lines)),
+            Value::Map(entries) => entries.iter_mut().for_each(|(_, value)| value.move_down(lines)),
+            _ => {}
+        }
+    }
+
     /// The value of a key, if this is a map that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Node<'a>> {
         match &self.value {
@@ -156,8 +206,19 @@ impl<'a> Node<'a> {
 
 impl<'a> From<Spanned<Value<'a>>> for Node<'a> {
     fn from(spanned: Spanned<Value<'a>>) -> Self {
-        Self { line: u32::try_from(spanned.referenced.line()).unwrap_or(u32::MAX), value: spanned.value }
+        let too_large = match spanned.value {
+            Value::Float(number) if number.is_infinite() => bytes(&spanned.defined),
+            _ => None,
+        };
+        let line = u32::try_from(spanned.referenced.line()).unwrap_or(u32::MAX);
+        Self { line, value: spanned.value, too_large }
     }
+}
+
+fn bytes(location: &Location) -> Option<Range<usize>> {
+    let span = location.span();
+    let start = usize::try_from(span.byte_offset()?).ok()?;
+    Some(start..start + usize::try_from(span.byte_len()?).ok()?)
 }
 
 impl<'de> Deserialize<'de> for Value<'de> {
@@ -199,8 +260,9 @@ impl<'de> Visitor<'de> for TreeVisitor {
         Ok(i64::try_from(value).map_or(Value::Unsigned(value), Value::Signed))
     }
 
+    /// As Kubernetes reads YAML: `30.0`, `3e1` and `08` are whole numbers.
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(Value::Float(value))
+        Ok(whole(value).map_or(Value::Float(value), Value::Signed))
     }
 
     fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
@@ -230,6 +292,13 @@ impl<'de> Visitor<'de> for TreeVisitor {
         }
         Ok(Value::Map(map))
     }
+}
+
+fn whole(value: f64) -> Option<i64> {
+    #[expect(clippy::cast_precision_loss, reason = "the limits of whole numbers are powers of two")]
+    let range = i64::MIN as f64..-(i64::MIN as f64);
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and within the limits")]
+    (value.fract() == 0.0 && range.contains(&value)).then_some(value as i64)
 }
 
 /// The key of a map is text, whatever it looks like.

@@ -3,10 +3,13 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::ops::RangeInclusive;
 
+use k8s_openapi::Resource;
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
-    self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+    self, DeserializeOwned, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess,
+    Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
 
@@ -18,6 +21,8 @@ use super::tree::{Node, Value};
 const MOST_ITEMS: usize = 5000;
 /// Paths are shown up to here: keys of maps may be as long as the file.
 const LONGEST_PATH: usize = 512;
+/// So many characters of a value are shown.
+const LONGEST_VALUE: usize = 40;
 
 /// A value of the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +42,11 @@ pub(super) struct UnknownField {
 }
 
 /// The object in a tree, and the fields that it does not have.
-pub(super) fn decode<T: DeserializeOwned>(node: &Node<'_>) -> Result<(T, Bounded<UnknownField>), TypeError> {
+pub(super) fn decode<T: DeserializeOwned + Resource>(
+    node: &Node<'_>,
+) -> Result<(T, Bounded<UnknownField>), TypeError> {
     let unknown = RefCell::new(Bounded::default());
-    let reader = Reader { node, place: &Place::Root, siblings: &[], unknown: &unknown };
+    let reader = Reader { node, place: &Place::Root(T::KIND), siblings: &[], unknown: &unknown };
     match T::deserialize(reader) {
         Ok(object) => Ok((object, unknown.into_inner())),
         Err(Failure { message, place }) => {
@@ -51,7 +58,8 @@ pub(super) fn decode<T: DeserializeOwned>(node: &Node<'_>) -> Result<(T, Bounded
 
 /// Where we are: a list on the stack, written down only if there is something to say.
 enum Place<'p> {
-    Root,
+    /// Of an object of this kind.
+    Root(&'static str),
     Field(&'p Place<'p>, &'p str),
     Key(&'p Place<'p>, &'p str),
     Item(&'p Place<'p>, usize),
@@ -61,13 +69,22 @@ impl Place<'_> {
     fn shown(&self) -> String {
         beginning(&self.to_string(), LONGEST_PATH).to_owned()
     }
+
+    /// Whether what is here may be a secret, and is not shown to anybody.
+    fn is_secret(&self) -> bool {
+        match self {
+            Self::Root(_) => false,
+            Self::Field(Self::Root("Secret"), "data" | "stringData") => true,
+            Self::Field(parent, _) | Self::Key(parent, _) | Self::Item(parent, _) => parent.is_secret(),
+        }
+    }
 }
 
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Root => Ok(()),
-            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Root(_) => Ok(()),
+            Self::Field(Self::Root(_), name) => f.write_str(name),
             Self::Field(parent, name) => write!(f, "{parent}.{name}"),
             Self::Key(parent, name) => write!(f, "{parent}[{name}]"),
             Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
@@ -85,6 +102,47 @@ struct Failure {
 impl de::Error for Failure {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self { message: message.to_string(), place: None }
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::custom(format_args!("expected {}, found {}", named(expected), Found(found)))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+}
+
+/// What a type calls itself, in the words of a manifest.
+fn named(expected: &dyn Expected) -> String {
+    match expected.to_string().as_str() {
+        "IntOrString" => "a whole number or a string".to_owned(),
+        "Quantity" => "an amount, as 500m or 64Mi".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// What was found instead.
+struct Found<'a>(Unexpected<'a>);
+
+impl fmt::Display for Found<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Unexpected::Unit => f.write_str("nothing"),
+            Unexpected::Bool(value) => write!(f, "the boolean {value}"),
+            Unexpected::Signed(value) => write!(f, "the number {value}"),
+            Unexpected::Unsigned(value) => write!(f, "the number {value}"),
+            Unexpected::Float(value) if value.is_nan() => f.write_str("the number .nan"),
+            Unexpected::Float(f64::INFINITY) => f.write_str("the number .inf"),
+            Unexpected::Float(f64::NEG_INFINITY) => f.write_str("the number -.inf"),
+            Unexpected::Float(value) => write!(f, "the number {value}"),
+            Unexpected::Str(text) => {
+                write!(f, "the string {:?}", text.chars().take(LONGEST_VALUE).collect::<String>())
+            }
+            Unexpected::Seq => f.write_str("a list"),
+            Unexpected::Map => f.write_str("a map"),
+            other => write!(f, "{other}"),
+        }
     }
 }
 
@@ -115,23 +173,29 @@ impl<'t> Reader<'t, '_> {
 
     fn wrong<T>(&self, expected: &str, hint: &str) -> Result<T, Failure> {
         let found = match &self.node.value {
-            Value::Null => "nothing".to_owned(),
-            Value::Bool(value) => format!("the boolean {value}"),
-            Value::Signed(value) => format!("the number {value}"),
-            Value::Unsigned(value) => format!("the number {value}"),
-            Value::Float(value) => format!("the number {value}"),
-            Value::Text(text) => format!("the string {:?}", text.chars().take(40).collect::<String>()),
-            Value::List(_) => "a list".to_owned(),
-            Value::Map(_) => "a map".to_owned(),
+            Value::Bool(_) if self.place.is_secret() => Unexpected::Other("a boolean"),
+            Value::Signed(_) | Value::Unsigned(_) | Value::Float(_) if self.place.is_secret() => {
+                Unexpected::Other("a number")
+            }
+            Value::Text(_) if self.place.is_secret() => Unexpected::Other("a string"),
+            Value::Null => Unexpected::Unit,
+            Value::Bool(value) => Unexpected::Bool(*value),
+            Value::Signed(value) => Unexpected::Signed(*value),
+            Value::Unsigned(value) => Unexpected::Unsigned(*value),
+            Value::Float(value) => Unexpected::Float(*value),
+            Value::Text(text) => Unexpected::Str(text),
+            Value::List(_) => Unexpected::Seq,
+            Value::Map(_) => Unexpected::Map,
         };
-        self.located(Err(de::Error::custom(format_args!("expected {expected}, found {found}{hint}"))))
+        let message = format_args!("expected {expected}, found {}{hint}", Found(found));
+        self.located(Err(de::Error::custom(message)))
     }
 
     /// Where plain text belongs instead of here, if this may be a place of bytes.
     fn place_of_plain_text(&self) -> Option<&'static str> {
         match self.place {
-            Place::Key(Place::Field(Place::Root, "data"), _) => Some("stringData"),
-            Place::Key(Place::Field(Place::Root, "binaryData"), _) => Some("data"),
+            Place::Key(Place::Field(Place::Root(_), "data"), _) => Some("stringData"),
+            Place::Key(Place::Field(Place::Root(_), "binaryData"), _) => Some("data"),
             _ => None,
         }
     }
@@ -151,11 +215,18 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    /// A whole number within these limits.
+    fn number<'de, V: Visitor<'de>>(
+        self,
+        limits: RangeInclusive<i64>,
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
         match &self.node.value {
             Value::Null => self.located(visitor.visit_i64(0)),
-            Value::Signed(value) => self.located(visitor.visit_i64(*value)),
-            Value::Unsigned(value) => self.located(visitor.visit_u64(*value)),
+            Value::Signed(value) if limits.contains(value) => self.located(visitor.visit_i64(*value)),
+            Value::Signed(_) | Value::Unsigned(_) => {
+                self.wrong(&format!("a whole number from {} to {}", limits.start(), limits.end()), "")
+            }
             Value::Text(text) if text.parse::<i64>().is_ok() => self.wrong("a number", "; remove the quotes"),
             _ => self.wrong("a whole number", ""),
         }
@@ -229,11 +300,11 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
     }
 
     fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        self.number(visitor)
+        self.number(i64::from(i32::MIN)..=i64::from(i32::MAX), visitor)
     }
 
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        self.number(visitor)
+        self.number(i64::MIN..=i64::MAX, visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
@@ -245,10 +316,13 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Failure> {
-        visitor.visit_newtype_struct(self)
+        match (name, &self.node.value) {
+            ("Quantity", Value::Null) => self.located(visitor.visit_str("0")),
+            _ => visitor.visit_newtype_struct(self),
+        }
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {

@@ -20,6 +20,15 @@ fn scalars_have_the_types_that_kubernetes_gives_them() {
         ("a: 0x10", Value::Signed(16)),
         ("a: 18446744073709551615", Value::Unsigned(u64::MAX)),
         ("a: 0.5", Value::Float(0.5)),
+        ("a: 30.0", Value::Signed(30)),
+        ("a: 3e1", Value::Signed(30)),
+        ("a: 08", Value::Signed(8)),
+        ("a: -2.0", Value::Signed(-2)),
+        ("a: -9223372036854775808.0", Value::Signed(i64::MIN)),
+        ("a: 9223372036854775808.0", Value::Float(9_223_372_036_854_775_808.0)),
+        ("a: .inf", Value::Float(f64::INFINITY)),
+        ("a: 123e4567", text("123e4567")),
+        ("# ü\n---\n---\nb: &x -1e400\na: *x # ü", text("-1e400")),
         ("a: true", Value::Bool(true)),
         ("a: yes", Value::Bool(true)),
         ("a: off", Value::Bool(false)),
@@ -65,6 +74,80 @@ fn documents_are_told_apart_and_empty_ones_left_out() {
     let documents = documents(text).expect("documents");
     assert_eq!(documents.iter().map(|document| document.line_of("a")).collect::<Vec<_>>(), [3, 8]);
     assert_eq!(super::documents("").expect("nothing"), []);
+}
+
+/// As `jq -c '.items[]'` writes them, and `jq .`.
+#[test]
+fn values_of_json_may_follow_each_other() {
+    for text in [
+        "{\"a\":1}\n{\"a\":2}\n",
+        "{\"a\":1}{\"a\":2}",
+        "\n {\n  \"a\": 1}\t{\n\"a\":\n\n2\n}",
+        "{\"a\":1,\"b\":\"}{\\\"\"} {\"a\":2}",
+    ] {
+        let documents = documents(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        let values: Vec<_> = documents.iter().filter_map(|document| document.get("a")).collect();
+        assert_eq!(
+            values.iter().map(|node| &node.value).collect::<Vec<_>>(),
+            [&Value::Signed(1), &Value::Signed(2)]
+        );
+        let lines =
+            |value: &str| u32::try_from(text.split(value).next().unwrap_or_default().matches('\n').count());
+        assert_eq!(Ok(values[0].line), lines("1").map(|line| line + 1), "{text}");
+        assert_eq!(Ok(values[1].line), lines("2").map(|line| line + 1), "{text}");
+    }
+    for (text, line, message) in [
+        ("{\"a\":1}\n{\"a\":\n2", Some(3), "EOF while parsing an object"),
+        ("{\"a\":1}\n{\"a\" 2}", Some(2), "expected `:`"),
+        ("{\"a\":1}\n{\"b\":2,\n\"b\":3}", Some(3), "has the key \"b\" twice in one map"),
+        ("{\"a\":1}\n{a: 2}", Some(2), "key must be a string"),
+        ("{\"a\":1}\nnonsense", Some(2), "did not find expected <document start>"),
+        ("{a: 1}\n{a: 2}", Some(2), "did not find expected <document start>"),
+        ("{\"a\":1", Some(1), "unclosed bracket '{'"),
+    ] {
+        let error = documents(text).expect_err(text);
+        assert_eq!((error.line, error.message.as_str()), (line, message), "{text}");
+    }
+}
+
+/// What cannot be read may be a secret.
+#[test]
+fn what_is_wrong_with_a_text_does_not_show_it() {
+    for text in [
+        "p: \"hunter2\nq: 1",
+        "p: 'hunter2\nq: 1",
+        "p: \"hunter2\\q\"",
+        "p: @hunter2",
+        "p: `hunter2",
+        "p: %hunter2",
+        "p: *hunter2",
+        "p: !hunter2 x",
+        "p: !h!hunter2 x",
+        "p: &hunter2",
+        "p: hunter2: x",
+        "p: - hunter2",
+        "p: [hunter2",
+        "p: {hunter2",
+        "p: !!int hunter2",
+        "p: !!binary hunter2",
+        "p: !!float hunter2",
+        "p: |hunter2\n  x",
+        "p: >\n  x\n hunter2\nq",
+        "p: hunter2\n  q: 1",
+        "p:\n\thunter2",
+        "<<: hunter2",
+        "{\"p\": 1}{\"p\": hunter2}",
+        "{\"p\": 1}{\"p\": \"hunter2}",
+        ": hunter2",
+        "? [hunter2]\n: 1",
+    ] {
+        let told = documents(text).map_or_else(|error| error.message, |_| String::new());
+        assert!(!told.contains("hunter2"), "{text}: {told}");
+    }
+    assert_eq!(
+        documents(": x").expect_err("no name").message,
+        "has a value with no name in front of its colon"
+    );
 }
 
 #[test]
@@ -130,6 +213,8 @@ fn hostile_texts_are_refused() {
     let many_nodes = format!("a: [{}]", "1,".repeat(110_000));
     let many_documents = "---\na: 1\n".repeat(1500);
     let own_tail = "a: &a [*a]\n".to_owned();
+    let many_in_json = "{\"a\":[1,1,1,1,1,1,1,1,1]}".repeat(11_000);
+    let many_values = format!("{{\"a\":[{}1]}}", "1,".repeat(40_000)).repeat(3);
     for (name, text, expected) in [
         ("bomb", bomb, "anchors and aliases"),
         ("big scalar", big_scalar, "aliases are written out"),
@@ -140,6 +225,8 @@ fn hostile_texts_are_refused() {
         ("many nodes", many_nodes, "more than 100000 values"),
         ("many documents", many_documents, "more than 1024 documents"),
         ("own tail", own_tail, "recursive references"),
+        ("many documents of JSON", many_in_json, "more than 1024 documents"),
+        ("many values of JSON", many_values, "more than 100000 values"),
     ] {
         let error = documents(&text).expect_err(name);
         assert!(error.message.contains(expected), "{name}: {error:?}");

@@ -1,4 +1,5 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::super::tree::documents;
 use super::*;
@@ -56,6 +57,54 @@ fn wrong_types_are_told_with_path_and_line() {
             2,
             "expected a whole number, found the number 1.5",
         ),
+        (
+            "spec:\n  priority: 4294967296\n",
+            "spec.priority",
+            2,
+            "expected a whole number from -2147483648 to 2147483647, found the number 4294967296",
+        ),
+        (
+            "spec:\n  activeDeadlineSeconds: 9223372036854775808\n",
+            "spec.activeDeadlineSeconds",
+            2,
+            "expected a whole number from -9223372036854775808 to 9223372036854775807, found the number 9223372036854775808",
+        ),
+        (
+            "spec:\n  terminationGracePeriodSeconds: .inf\n",
+            "spec.terminationGracePeriodSeconds",
+            2,
+            "expected a whole number, found the number .inf",
+        ),
+        (
+            "metadata: {labels: {a: -.inf}}\n",
+            "metadata.labels[a]",
+            1,
+            "expected a string, found the number -.inf; put it in quotes",
+        ),
+        (
+            "spec: {overhead: {cpu: true}}\n",
+            "spec.overhead[cpu]",
+            1,
+            "expected an amount, as 500m or 64Mi, found the boolean true",
+        ),
+        (
+            "spec: {overhead: {cpu: [1]}}\n",
+            "spec.overhead[cpu]",
+            1,
+            "expected an amount, as 500m or 64Mi, found a list",
+        ),
+        (
+            "spec: {containers: [{livenessProbe: {tcpSocket: {port: 80.5}}}]}\n",
+            "spec.containers[0].livenessProbe.tcpSocket.port",
+            1,
+            "expected a whole number or a string, found the number 80.5",
+        ),
+        (
+            "spec: {containers: [{livenessProbe: {tcpSocket: {port: 8000000000}}}]}\n",
+            "spec.containers[0].livenessProbe.tcpSocket.port",
+            1,
+            "expected a 32-bit integer, found the number 8000000000",
+        ),
     ] {
         let error = pod(text).expect_err(text);
         assert_eq!(
@@ -64,15 +113,29 @@ fn wrong_types_are_told_with_path_and_line() {
             "{text}"
         );
     }
-    let error = pod("spec:\n  priority: 99999999999\n").expect_err("too large");
-    assert_eq!((error.path.as_str(), error.line), ("spec.priority", 2));
     let error = pod("metadata:\n  deletionTimestamp: yesterday\n").expect_err("not a time");
     assert_eq!(error.path, "metadata.deletionTimestamp");
 }
 
 #[test]
+fn whole_numbers_may_be_written_as_others_and_no_amount_is_none() {
+    let text = "metadata: {labels: {commit: 123e4567}}\nspec:\n  terminationGracePeriodSeconds: 30.0\n  priority: 3e1\n  activeDeadlineSeconds: 08\n  overhead: {cpu: null, memory: 1e3}\n  containers: [{livenessProbe: {tcpSocket: {port: 8080.0}}}]\n";
+    let (pod, _) = pod(text).expect("a pod");
+    assert_eq!(pod.metadata.labels.expect("labels")["commit"], "123e4567");
+    let spec = pod.spec.expect("a spec");
+    assert_eq!(
+        (spec.termination_grace_period_seconds, spec.priority, spec.active_deadline_seconds),
+        (Some(30), Some(30), Some(8))
+    );
+    let overhead = spec.overhead.expect("overhead");
+    assert_eq!((overhead["cpu"].0.as_str(), overhead["memory"].0.as_str()), ("0", "1000"));
+    let probe = spec.containers[0].liveness_probe.as_ref().and_then(|probe| probe.tcp_socket.as_ref());
+    assert_eq!(probe.expect("a probe").port, IntOrString::Int(8080));
+}
+
+#[test]
 fn text_in_place_of_base64_is_told_with_where_to_put_it_and_not_shown() {
-    fn told<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> (String, u32, String) {
+    fn told<T: DeserializeOwned + Resource + std::fmt::Debug>(text: &str) -> (String, u32, String) {
         let error = decode::<T>(&documents(text).expect("YAML")[0]).expect_err(text);
         (error.path, error.line, error.message)
     }
@@ -87,8 +150,25 @@ fn text_in_place_of_base64_is_told_with_where_to_put_it_and_not_shown() {
     );
     assert_eq!(
         told::<Secret>("data:\n  k: 1\n"),
-        wanted("data[k]", "expected a string, found the number 1; put it in quotes")
+        wanted("data[k]", "expected a string, found a number; put it in quotes")
     );
+}
+
+#[test]
+fn nothing_of_a_secret_is_shown() {
+    for (text, expected) in [
+        ("data: {k: 48151623}", "data[k]: expected a string, found a number; put it in quotes"),
+        ("stringData: {k: 48151623}", "stringData[k]: expected a string, found a number; put it in quotes"),
+        ("stringData: {k: 0.48151623}", "stringData[k]: expected a string, found a number; put it in quotes"),
+        ("stringData: {k: true}", "stringData[k]: expected a string, found a boolean; put it in quotes"),
+        ("stringData: {k: [48151623]}", "stringData[k]: expected a string, found a list"),
+        ("stringData: '48151623'", "stringData: expected a map, found a string"),
+        ("data: 48151623", "data: expected a map, found a number"),
+        ("type: 48151623", "type: expected a string, found the number 48151623; put it in quotes"),
+    ] {
+        let error = decode::<Secret>(&documents(text).expect("YAML")[0]).expect_err(text);
+        assert_eq!(format!("{}: {}", error.path, error.message), expected);
+    }
 }
 
 #[test]
