@@ -29,8 +29,9 @@ pub use error::VolumeError;
 pub use kind::VolumeKind;
 pub(crate) use kind::given as given_kinds;
 pub use layout::{DataDirectory, PodDirectory};
+pub(crate) use mount::absolute;
 pub use mount::{Mount, Propagation, RecursiveReadOnly};
-pub(crate) use payload::{DEFAULT_MODE as DEFAULT_FILE_MODE, given_projections};
+pub(crate) use payload::{DEFAULT_MODE as DEFAULT_FILE_MODE, clean_path, given_projections};
 pub(crate) use removal::remove_tree;
 
 /// The volumes of a pod, ready to be mounted.

@@ -118,6 +118,6 @@ fn subpath_of(wanted: &VolumeMount, environment: &Environment) -> Result<Option<
 }
 
 /// Runtimes want absolute paths; manifests may say `data` and mean `/data`.
-fn absolute(path: &str) -> String {
+pub(crate) fn absolute(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }

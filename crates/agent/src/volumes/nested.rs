@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{PodSpec, VolumeMount};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2};
 use rustix::io::Errno;
 
+use super::mount::absolute;
 use super::{VolumeError, VolumeKind};
 
 /// Makes the folders and files below `root` on which other volumes are mounted.
@@ -47,7 +48,8 @@ fn mount_points(spec: &PodSpec, volume: &str) -> BTreeMap<String, bool> {
         let mounts = || container.volume_mounts.iter().flatten();
         for outer in mounts().filter(|mount| mount.name == volume && is_whole(mount)) {
             for inner in mounts() {
-                let Ok(inside) = Path::new(&inner.mount_path).strip_prefix(&outer.mount_path) else {
+                let (outer, inner_path) = (absolute(&outer.mount_path), absolute(&inner.mount_path));
+                let Ok(inside) = Path::new(&inner_path).strip_prefix(&outer) else {
                     continue;
                 };
                 let plain = inside.components().all(|part| matches!(part, Component::Normal(_)));
@@ -101,7 +103,7 @@ mod tests {
                 volume_mounts: Some(vec![
                     mount("outer", "/etc/app"),
                     mount("a", "/etc/app/cache"),
-                    mount("b", "/etc/app/deep/er"),
+                    mount("b", "etc/app/deep/er"),
                     mount("c", "/etc/application"),
                     mount("d", "/etc/app/../x"),
                     mount("e", "/etc/app/..data"),

@@ -132,7 +132,7 @@ fn select(
         match keys.get(&item.key) {
             Some(content) => {
                 files.insert(
-                    item.path.clone(),
+                    clean_path(&item.path),
                     File { content: content.clone(), mode: mode(item.mode, default_mode) },
                 );
             }
@@ -156,11 +156,16 @@ fn downward_files(
             (None, None) => String::new(),
         };
         files.insert(
-            item.path.clone(),
+            clean_path(&item.path),
             File { content: content.into_bytes(), mode: mode(item.mode, default_mode) },
         );
     }
     Ok(files)
+}
+
+/// The path of a file without what says nothing: `./a//b/` is `a/b`.
+pub(crate) fn clean_path(path: &str) -> String {
+    path.split('/').filter(|part| !matches!(*part, "" | ".")).collect::<Vec<_>>().join("/")
 }
 
 fn mode(item: Option<i32>, default: Option<i32>) -> u32 {

@@ -138,6 +138,8 @@ fn what_is_not_a_manifest() {
         ("apiVersion: v1\nkind: List\nitems: {}\n", "web.yaml:3 (document 1): items: expected a list".to_owned()),
         ("apiVersion: v1\nkind: SecretList\nitems: ''\n", "web.yaml:3 (document 1): items: expected a list".to_owned()),
         ("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: x}]}\n", "web.yaml:1 (document 1, Pod default/): metadata.name: Required value: invalid pod: name is needed for the pod".to_owned()),
+        ("apiVersion: v1\nkind: ConfigMap\n", "web.yaml:1 (document 1, ConfigMap default/): metadata.name: Required value: pods refer to it by its name".to_owned()),
+        ("apiVersion: v1\nkind: Secret\nmetadata: {name: ''}\n", "web.yaml:3 (document 1, Secret default/): metadata.name: Required value: pods refer to it by its name".to_owned()),
     ] {
         assert_eq!(bad(text), [expected], "{text:?}");
     }

@@ -82,12 +82,9 @@ fn check_source(from: &EnvVarSource, path: &Path, report: &mut Report) {
     if let Some(field) = &from.field_ref {
         check_version(field, &path.field("fieldRef"), report);
         let path = path.field("fieldRef").field("fieldPath");
-        let subscripted = subscript(&field.field_path).is_some_and(|(map, key)| {
-            matches!(map, "metadata.labels" | "metadata.annotations") && names::qualified(key).is_ok()
-        });
         if field.field_path.is_empty() {
             report.required(&path, "");
-        } else if !subscripted && !FIELDS.contains(&field.field_path.as_str()) {
+        } else if !is_label_or_annotation(&field.field_path) && !FIELDS.contains(&field.field_path.as_str()) {
             report.unsupported(&path, &field.field_path, FIELDS);
         }
     }
@@ -102,6 +99,15 @@ fn check_source(from: &EnvVarSource, path: &Path, report: &mut Report) {
     }
     if from.file_key_ref.is_some() {
         report.forbidden(&path.field("fileKeyRef"), "variables from files are not supported here");
+    }
+}
+
+/// One label or annotation: keys of annotations are the same in capital letters, too, for the rule.
+pub(super) fn is_label_or_annotation(path: &str) -> bool {
+    match subscript(path) {
+        Some(("metadata.labels", key)) => names::qualified(key).is_ok(),
+        Some(("metadata.annotations", key)) => names::qualified(&key.to_lowercase()).is_ok(),
+        _ => false,
     }
 }
 

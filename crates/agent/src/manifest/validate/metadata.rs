@@ -11,10 +11,11 @@ use super::report::{Path, Report};
 const LONGEST_FOLDER: usize = 255;
 const LARGEST_ANNOTATIONS: usize = 256 << 10;
 
-pub(super) fn check(meta: &ObjectMeta, report: &mut Report) {
+/// `nameless` is said of an object without a name.
+pub(super) fn check(meta: &ObjectMeta, nameless: &str, report: &mut Report) {
     let path = Path::root("metadata");
     match meta.name.as_deref().filter(|name| !name.is_empty()) {
-        None => report.required(&path.field("name"), "invalid pod: name is needed for the pod"),
+        None => report.required(&path.field("name"), nameless),
         Some(name) => report.check(&path.field("name"), Some(name), names::dns_subdomain),
     }
     report.check(&path.field("namespace"), meta.namespace.as_deref(), names::dns_label);

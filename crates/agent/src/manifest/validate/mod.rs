@@ -35,7 +35,7 @@ const LONGEST_HOST_NAME: usize = 64;
 /// Everything that is wrong with a pod that has its defaults and its name.
 pub(super) fn pod(pod: &Pod) -> Bounded<FieldError> {
     let mut report = Report::default();
-    metadata::check(&pod.metadata, &mut report);
+    metadata::check(&pod.metadata, "invalid pod: name is needed for the pod", &mut report);
     metadata::check_log_folder(&pod.metadata, &mut report);
     security::check_annotations(pod, &mut report);
     match &pod.spec {
@@ -112,8 +112,11 @@ fn check_containers(spec: &PodSpec, volumes: &BTreeSet<String>, path: &Path, rep
 }
 
 fn check_hosts(spec: &PodSpec, path: &Path, report: &mut Report) {
-    report.check(&path.field("hostname"), spec.hostname.as_deref(), names::dns_label);
-    report.check(&path.field("subdomain"), spec.subdomain.as_deref(), names::dns_label);
+    for (field, name) in [("hostname", &spec.hostname), ("subdomain", &spec.subdomain)] {
+        // An empty one is none.
+        let name = name.as_deref().filter(|name| !name.is_empty());
+        report.check(&path.field(field), name, names::dns_label);
+    }
     check_hostname_override(spec, &path.field("hostnameOverride"), report);
     for (index, alias) in spec.host_aliases.iter().flatten().enumerate() {
         let path = path.field("hostAliases").index(index);

@@ -1,5 +1,7 @@
 //! Which names are allowed. Each rule says what is allowed when it refuses.
 
+use crate::volumes::clean_path;
+
 type Rule = Result<(), &'static str>;
 
 /// `my-name`: one part of a host name.
@@ -145,13 +147,15 @@ pub(super) fn relative_path(path: &str) -> Rule {
 /// A path inside a volume that the agent writes: it keeps names with two dots for itself.
 pub(super) fn file_path(path: &str) -> Rule {
     relative_path(path)?;
-    if path.starts_with("..") {
+    let clean = clean_path(path);
+    if clean.is_empty() {
+        return Err("must name a file");
+    }
+    if clean.starts_with("..") {
         return Err("must not start with '..'");
     }
-    if path.split('/').any(|part| part.is_empty() || part == "." || part.len() > 255) || path.len() > 4096 {
-        return Err(
-            "must have parts of 1 to 255 characters, none of them '.', and no more than 4096 characters in all",
-        );
+    if clean.split('/').any(|part| part.len() > 255) || path.len() > 4096 {
+        return Err("must have no more than 255 characters between slashes, and no more than 4096 in all");
     }
     no_zero(path)
 }
@@ -208,8 +212,8 @@ mod tests {
         check(search_path, &["_tcp.example.com"], &["a b"]);
         check(
             file_path,
-            &["a", "a/b", ".a", "a..b"],
-            &["", "/a", "../a", "a/../b", "..a", "a//b", "a/./b", "a\0"],
+            &["a", "a/b", ".a", "a..b", "a//b", "a/./b", "./a", "a/", &long(255)],
+            &["", ".", "./", "/a", "../a", "a/../b", "..a", "./..a", "a\0", &long(256)],
         );
     }
 }

@@ -41,8 +41,10 @@ fn check_affinity(spec: &PodSpec, path: &Path, report: &mut Report) {
         }
         for (index, term) in required.node_selector_terms.iter().enumerate() {
             check_term(term, &path.index(index), report);
+            check_label_values(term, &path.index(index), report);
         }
     }
+    // What values are preferred may be anything, as in the API server.
     let preferred = affinity.preferred_during_scheduling_ignored_during_execution.iter().flatten();
     for (index, term) in preferred.enumerate() {
         let path = path.field("preferredDuringSchedulingIgnoredDuringExecution").index(index);
@@ -86,8 +88,14 @@ fn check_expression(wanted: &NodeSelectorRequirement, path: &Path, report: &mut 
         (unknown, _) => report.invalid_text(&path.field("operator"), unknown, NO_OPERATOR),
     }
     report.check(&path.field("key"), Some(&wanted.key), names::qualified);
-    for (index, value) in values.iter().enumerate() {
-        report.check(&at_values.index(index), Some(value), names::label_value);
+}
+
+fn check_label_values(term: &NodeSelectorTerm, path: &Path, report: &mut Report) {
+    for (index, wanted) in term.match_expressions.iter().flatten().enumerate() {
+        let path = path.field("matchExpressions").index(index).field("values");
+        for (index, value) in wanted.values.iter().flatten().enumerate() {
+            report.check(&path.index(index), Some(value), names::label_value);
+        }
     }
 }
 
@@ -236,6 +244,10 @@ mod tests {
                         "topologySpreadConstraints[0].topologyKey: Required value: can not be empty",
                         "topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: \"Wait\": supported values: \"DoNotSchedule\", \"ScheduleAnyway\"",
                     ],
+                ),
+                (
+                    "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: In, values: ['b c']}]}}]}}",
+                    &[],
                 ),
                 (
                     "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 0, preference: {matchExpressions: [{key: a, operator: Is}]}}]}}",

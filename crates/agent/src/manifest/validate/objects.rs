@@ -8,11 +8,12 @@ use super::report::{Path, Report};
 use super::{Bounded, FieldError, metadata, names};
 
 const LARGEST: usize = 1 << 20;
+const NAMELESS: &str = "pods refer to it by its name";
 
 /// Everything that is wrong with a config map.
 pub(in crate::manifest) fn config_map(map: &ConfigMap) -> Bounded<FieldError> {
     let mut report = Report::default();
-    metadata::check(&map.metadata, &mut report);
+    metadata::check(&map.metadata, NAMELESS, &mut report);
     let text: BTreeSet<&str> = map.data.iter().flatten().map(|(key, _)| key.as_str()).collect();
     for key in map.binary_data.iter().flatten().map(|(key, _)| key.as_str()).filter(|key| text.contains(key))
     {
@@ -27,7 +28,7 @@ pub(in crate::manifest) fn config_map(map: &ConfigMap) -> Bounded<FieldError> {
 /// Everything that is wrong with a secret.
 pub(in crate::manifest) fn secret(secret: &Secret) -> Bounded<FieldError> {
     let mut report = Report::default();
-    metadata::check(&secret.metadata, &mut report);
+    metadata::check(&secret.metadata, NAMELESS, &mut report);
     check(secret.data.iter().flatten().map(|(key, value)| ("data", key, value.0.len())), &mut report);
     report.into_errors()
 }

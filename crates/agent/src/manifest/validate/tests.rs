@@ -90,6 +90,14 @@ fn pods() {
                 ],
             ),
             ("{containers: [{name: c, image: x}], hostnameOverride: a.example.com}", &[]),
+            ("{containers: [{name: c, image: x}], hostname: '', subdomain: ''}", &[]),
+            (
+                "{containers: [{name: c, image: x}], hostname: '-', subdomain: '-'}",
+                &[
+                    "spec.hostname: Invalid value: \"-\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name', or '123-abc')",
+                    "spec.subdomain: Invalid value: \"-\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name', or '123-abc')",
+                ],
+            ),
             (
                 "{containers: [{name: c, image: x}], hostnameOverride: \"a\\n10.0.0.1 db\"}",
                 &[
@@ -213,6 +221,7 @@ fn containers() {
                     "resizePolicy[2].restartPolicy: Required value",
                 ],
             ),
+            ("securityContext: {allowPrivilegeEscalation: false, capabilities: {add: [SYS_ADMIN]}}", &[]),
             (
                 "securityContext: {procMount: Unmasked}",
                 &[
@@ -220,7 +229,7 @@ fn containers() {
                 ],
             ),
             (
-                "securityContext: {privileged: true, allowPrivilegeEscalation: false, procMount: x, capabilities: {add: [SYS_ADMIN]}}",
+                "securityContext: {privileged: true, allowPrivilegeEscalation: false, procMount: x, capabilities: {add: [CAP_SYS_ADMIN]}}",
                 &[
                     "securityContext.procMount: Unsupported value: \"x\": supported values: \"Default\", \"Unmasked\"",
                     "securityContext: Invalid value: {}: cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
@@ -350,6 +359,10 @@ fn environments() {
             ),
         ],
     );
+    let annotation =
+        "env: [{name: A, valueFrom: {fieldRef: {fieldPath: 'metadata.annotations[''Example.com/x'']'}}}]";
+    assert_eq!(wrong_container(annotation), Vec::<String>::new(), "keys of annotations may have capitals");
+    assert_eq!(wrong_container(&annotation.replace("annotations", "labels")).len(), 1);
     let unsupported = wrong_container("env: [{name: A, valueFrom: {fieldRef: {fieldPath: status.phase}}}]");
     assert!(unsupported[0].starts_with(
         "env[0].valueFrom.fieldRef.fieldPath: Unsupported value: \"status.phase\": supported values:"

@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, PodSpec, Proj
 
 use super::report::{Path, Report};
 use super::{environment, names, resources};
-use crate::downward::subscript;
 use crate::resource::Quantity;
 use crate::volumes::{given_kinds, given_projections};
 
@@ -190,10 +189,8 @@ fn check_downward(items: Option<&[DownwardAPIVolumeFile]>, path: &Path, report: 
             ),
             (Some(field), None) => {
                 environment::check_version(field, &path.field("fieldRef"), report);
-                let subscripted = subscript(&field.field_path).is_some_and(|(map, key)| {
-                    matches!(map, "metadata.labels" | "metadata.annotations") && names::qualified(key).is_ok()
-                });
-                if !subscripted && !FIELDS.contains(&field.field_path.as_str()) {
+                let is_subscripted = environment::is_label_or_annotation(&field.field_path);
+                if !is_subscripted && !FIELDS.contains(&field.field_path.as_str()) {
                     report.unsupported(&path.field("fieldRef").field("fieldPath"), &field.field_path, FIELDS);
                 }
             }

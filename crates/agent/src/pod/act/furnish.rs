@@ -27,7 +27,9 @@ use crate::pod::journal::Journal;
 use crate::pod::spec;
 use crate::runtime::{ImageStore, Runtime};
 use crate::user_ids::IdRange;
-use crate::volumes::{self, Mount, Preparation, Prepared, Propagation, RecursiveReadOnly, VolumeError};
+use crate::volumes::{
+    self, Mount, Preparation, Prepared, Propagation, RecursiveReadOnly, VolumeError, absolute,
+};
 
 const HOSTS: &str = "/etc/hosts";
 
@@ -313,10 +315,23 @@ fn file_mount(volume: &str, host_path: PathBuf, container_path: &str) -> Mount {
     Mount {
         volume: volume.to_owned(),
         host_path,
-        container_path: container_path.to_owned(),
+        container_path: absolute(container_path),
         read_only: false,
         recursive_read_only: RecursiveReadOnly::Disabled,
         propagation: Propagation::Private,
         selinux_relabel: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relative_path_is_one_of_the_root() {
+        for path in ["/dev/termination-log", "dev/termination-log"] {
+            let mount = file_mount("termination-message", "/data/words".into(), path);
+            assert_eq!(mount.container_path, "/dev/termination-log");
+        }
     }
 }

@@ -61,7 +61,7 @@ fn config_maps() {
         Ok(vec![file("a", b"1", 0o644), file("b", b"2", 0o644), file("c", &[0, 255], 0o644)])
     );
     assert_eq!(
-        of("map", Some(vec![item("a", "x/y", Some(0o400)), item("c", "z", None)]), false, Some(0o600)),
+        of("map", Some(vec![item("a", "./x//y/", Some(0o400)), item("c", "z", None)]), false, Some(0o600)),
         Ok(vec![file("x/y", b"1", 0o400), file("z", &[0, 255], 0o600)])
     );
     assert_eq!(
@@ -139,7 +139,7 @@ fn projections_come_together_and_the_later_one_stays() {
 #[test]
 fn downward_files_are_the_fields() {
     let source = DownwardAPIVolumeSource {
-        items: Some(vec![field("n", "metadata.name"), field("d/e", "metadata.namespace")]),
+        items: Some(vec![field("n", "metadata.name"), field("./d/e", "metadata.namespace")]),
         default_mode: None,
     };
     let found = shown(with_facts(|facts| downward(&source, facts)));
