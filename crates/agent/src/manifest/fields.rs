@@ -5,6 +5,7 @@ mod table;
 use super::Issue;
 use super::tree::{Node, Value};
 use crate::pod::NODE_CRITICAL;
+use crate::resource::Quantity;
 use table::{CLOSED_GATES, POD_SPEC};
 
 /// What becomes of a field.
@@ -43,9 +44,13 @@ pub(super) fn ignored(pod: &Node<'_>) -> Vec<(u32, Issue)> {
         }
         for list in ["initContainers", "containers"] {
             for (index, container) in items(spec.get(list)).iter().enumerate() {
-                note_resources(container, &format!("spec.{list}[{index}]"), &mut found);
+                let path = format!("spec.{list}[{index}]");
+                note_resources(container, &path, &mut found);
+                note_fractions(container, &path, &mut found);
+                note_admin(container, &path, &mut found);
             }
         }
+        note_fractions(spec, "spec", &mut found);
         note_host_ports(spec, &mut found);
     }
     found
@@ -97,6 +102,41 @@ fn note_resources(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)
     }
 }
 
+/// Thousandths of a byte are nearly always a slip of the pen: `100m` for `100Mi`.
+fn note_fractions(part: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
+    let Some(resources) = part.get("resources") else { return };
+    for list in ["limits", "requests"] {
+        let Some(memory) = resources.get(list).and_then(|list| list.get("memory")) else { continue };
+        note_fraction(memory, || format!("{path}.resources.{list}[memory]"), found);
+    }
+}
+
+fn note_fraction(bytes: &Node<'_>, path: impl Fn() -> String, found: &mut Vec<(u32, Issue)>) {
+    let is_fraction = match &bytes.value {
+        Value::Float(amount) => amount.fract() != 0.0,
+        Value::Text(text) => text.parse().is_ok_and(|amount: Quantity| !amount.is_whole()),
+        _ => false,
+    };
+    if is_fraction {
+        let what = "there are no fractions of a byte, so it counts as the next whole one: m is for thousandths, M and Mi are for millions";
+        found.push((bytes.line, Issue::FieldInVain { path: path(), what }));
+    }
+}
+
+/// The API server refuses this, but only where the capability is called `CAP_SYS_ADMIN`.
+fn note_admin(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
+    let context = container.get("securityContext");
+    let denied = context.and_then(|context| context.get("allowPrivilegeEscalation"));
+    let denied = denied.filter(|denied| denied.value == Value::Bool(false));
+    let added = context.and_then(|context| context.get("capabilities")).and_then(|sets| sets.get("add"));
+    let is_added = items(added).iter().any(|capability| capability.text() == Some("SYS_ADMIN"));
+    if let Some(denied) = denied.filter(|_| is_added) {
+        let path = format!("{path}.securityContext.allowPrivilegeEscalation");
+        let what = "the container gets SYS_ADMIN all the same, and needs no more: written CAP_SYS_ADMIN, the two are refused together";
+        found.push((denied.line, Issue::FieldInVain { path, what }));
+    }
+}
+
 /// Only ports of containers are mapped off the host's network, as under a kubelet; those of sidecars are not.
 fn note_host_ports(spec: &Node<'_>, found: &mut Vec<(u32, Issue)>) {
     if spec.get("hostNetwork").is_some_and(|given| given.value == Value::Bool(true)) {
@@ -117,8 +157,11 @@ fn note_host_ports(spec: &Node<'_>, found: &mut Vec<(u32, Issue)>) {
 fn note_size_limit(volume: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
     let Some(folder) = volume.get("emptyDir") else { return };
     let in_memory = folder.get("medium").and_then(Node::text) == Some("Memory");
-    if let Some(limit) = folder.get("sizeLimit").filter(|_| !in_memory) {
-        let path = format!("{path}.emptyDir.sizeLimit");
+    let Some(limit) = folder.get("sizeLimit") else { return };
+    let path = format!("{path}.emptyDir.sizeLimit");
+    if in_memory {
+        note_fraction(limit, || path.clone(), found);
+    } else {
         let what = "the size is limited only for medium: Memory";
         found.push((limit.line, Issue::IgnoredField { path, what }));
     }

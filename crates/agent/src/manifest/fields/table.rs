@@ -288,7 +288,10 @@ static LIFECYCLE_HANDLER: Type = Type {
         ("exec", Parts(&EXEC, "")),
         ("httpGet", Parts(&HTTP_GET, "")),
         ("sleep", Parts(&SLEEP, "")),
-        ("tcpSocket", Refused("as Kubernetes does; use exec, httpGet or sleep")),
+        (
+            "tcpSocket",
+            Refused("Kubernetes takes it, and each such hook fails when it runs; use exec, httpGet or sleep"),
+        ),
     ],
 };
 

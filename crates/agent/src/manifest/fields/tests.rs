@@ -209,6 +209,45 @@ fn a_port_of_the_host_that_leads_nowhere_is_remarked_on() {
 }
 
 #[test]
+fn what_works_but_hardly_as_meant_is_remarked_on() {
+    let memory =
+        |amount: &str| format!("containers: [{{resources: {{limits: {{memory: {amount}, cpu: 0.5}}}}}}]");
+    let admin = |context: &str| format!("initContainers: [{{securityContext: {{{context}}}}}]");
+    for (spec, wanted) in [
+        (
+            memory("100m"),
+            &["spec.containers[0].resources.limits[memory]: there are no fractions of a byte"][..],
+        ),
+        (memory("0.5"), &["spec.containers[0].resources.limits[memory]"]),
+        (memory("0.5Gi"), &[]),
+        (memory("1000m"), &[]),
+        (memory("100M"), &[]),
+        (memory("lots"), &[]),
+        ("resources: {requests: {memory: 1m}}".to_owned(), &["spec.resources.requests[memory]"]),
+        (
+            "volumes: [{emptyDir: {medium: Memory, sizeLimit: 1m}}]".to_owned(),
+            &["spec.volumes[0].emptyDir.sizeLimit: there are no fractions"],
+        ),
+        (
+            admin("allowPrivilegeEscalation: false, capabilities: {add: [NET_ADMIN, SYS_ADMIN]}"),
+            &[
+                "spec.initContainers[0].securityContext.allowPrivilegeEscalation: the container gets SYS_ADMIN",
+            ],
+        ),
+        (admin("allowPrivilegeEscalation: true, capabilities: {add: [SYS_ADMIN]}"), &[]),
+        (admin("allowPrivilegeEscalation: false, capabilities: {add: [CAP_SYS_ADMIN]}"), &[]),
+        (admin("allowPrivilegeEscalation: false, capabilities: {drop: [SYS_ADMIN]}"), &[]),
+    ] {
+        let text = format!("spec:\n  {spec}\n");
+        let documents = tree::documents(&text).expect("YAML");
+        let found: Vec<String> =
+            ignored(&documents[0]).into_iter().map(|(_, issue)| issue.to_string()).collect();
+        assert_eq!(found.len(), wanted.len(), "{spec}: {found:?}");
+        assert!(found.iter().zip(wanted).all(|(found, begin)| found.starts_with(begin)), "{found:?}");
+    }
+}
+
+#[test]
 fn what_is_ignored_is_named_once_with_its_line() {
     let text = "spec:\n  preemptionPolicy: Never\n  affinity: {podAffinity: {a: b}, nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {a: b}}}\n  tolerations: []\n  schedulerName: default-scheduler\n  setHostnameAsFQDN: true\n  automountServiceAccountToken: false\n  restartPolicy: Never\n  securityContext:\n    seLinuxChangePolicy: Recursive\n    runAsUser: 1\n  initContainers:\n  - name: i\n  containers:\n  - name: c\n    securityContext:\n      appArmorProfile: {type: Unconfined}\n    resources: {limits: {cpu: 1, example.com/gpu: 1, ephemeral-storage: 1Gi}, requests: {ephemeral-storage: 1Gi}}\n  volumes:\n  - emptyDir: {sizeLimit: 1Gi}\n  - emptyDir: {sizeLimit: 1Gi, medium: Memory}\n  - emptyDir: {sizeLimit: 1Gi, medium: HugePages-2Mi}\n";
     let documents = tree::documents(text).expect("YAML");
