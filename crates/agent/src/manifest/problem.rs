@@ -126,6 +126,12 @@ pub enum Issue {
     /// There is no document in it.
     #[error("has no document; write a Pod or an empty PodList, or remove it")]
     Empty,
+    /// There are only objects in it that other pods cannot see.
+    #[error(
+        "no pod can use its config maps and secrets: they serve pods of the same path or URL, and it has none; give one \
+         folder that holds both"
+    )]
+    ServesNobody,
     /// The document is not an object of a kind we know.
     #[error(
         "{found} is not supported here; a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1"

@@ -51,6 +51,8 @@ pub struct Feed {
 struct Told {
     objects: Arc<Objects>,
     problems: Vec<Problem>,
+    /// Whether it had objects and no pod when it was heard first, and has had none since.
+    serves_nobody: Option<bool>,
 }
 
 impl Feed {
@@ -78,6 +80,8 @@ impl Feed {
     }
 
     fn updates_of(&mut self, source: SourceId, set: SourceSet) -> Vec<SourceUpdate> {
+        let lonely = self.serves_nobody(&source, &set);
+        let lonely = lonely.then(|| Problem::warning(&*source.place, Issue::ServesNobody));
         let merged = self.merge.apply(&source, &set.pods);
         let refused = merged.refused.into_iter();
         let duplicates = refused.map(|refused| {
@@ -87,7 +91,7 @@ impl Feed {
             };
             Problem::error(&*source.place, issue).about(format!("Pod {}", refused.pod))
         });
-        let problems: Vec<Problem> = set.problems.into_iter().chain(duplicates).collect();
+        let problems: Vec<Problem> = set.problems.into_iter().chain(duplicates).chain(lonely).collect();
 
         let mut updates = Vec::new();
         let told = self.told.entry(source.clone()).or_default();
@@ -98,6 +102,16 @@ impl Feed {
         updates.extend(self.problems_of(source, problems));
         updates.extend(merged.deltas.into_iter().map(SourceUpdate::Pods));
         updates
+    }
+
+    /// Objects that come later may just come before their pods.
+    fn serves_nobody(&mut self, source: &SourceId, set: &SourceSet) -> bool {
+        let is_well = set.problems.iter().all(|problem| problem.severity == Severity::Warning);
+        let is_alone = !set.objects.is_empty() && set.pods.is_empty() && is_well;
+        let told = self.told.entry(source.clone()).or_default();
+        let serves_nobody = is_alone && told.serves_nobody.unwrap_or(true);
+        told.serves_nobody = Some(serves_nobody);
+        serves_nobody
     }
 
     /// Logs what is newly wrong: here, and nowhere else.

@@ -73,6 +73,26 @@ async fn a_set_is_told_in_order_and_only_what_changed() {
     task.await.expect("the feed ends with its reader");
 }
 
+#[test]
+fn objects_that_no_pod_can_use_are_remarked_on() {
+    let (mut feed, _updates) = Feed::new(Inbox::default());
+    let mut remarked = |source: &str, pods: &[&str], objects: &Arc<Objects>, problems: Vec<Problem>| {
+        let pods = pods.iter().map(|name| pod(name, name)).collect();
+        let source = SourceId::new(SourceKind::File, source);
+        feed.updates_of(source.clone(), set(pods, objects.clone(), problems));
+        feed.told[&source].problems.iter().any(|problem| problem.issue == Issue::ServesNobody)
+    };
+    let (none, some) = (Arc::default(), objects("x"));
+    assert!(remarked("/alone", &[], &some, vec![]), "as it is heard first");
+    assert!(remarked("/alone", &[], &objects("y"), vec![]), "and for as long as it is so");
+    assert!(!remarked("/alone", &["a"], &some, vec![]));
+    assert!(!remarked("/alone", &[], &some, vec![]), "a pod has gone");
+    assert!(!remarked("/both", &["b"], &some, vec![]));
+    assert!(!remarked("/nothing", &[], &none, vec![]));
+    assert!(!remarked("/nothing", &[], &some, vec![]), "its pods may be on their way");
+    assert!(!remarked("/spoilt", &[], &some, vec![problem("odd")]), "its pods are not known");
+}
+
 #[tokio::test(start_paused = true)]
 async fn sources_do_not_wait_for_a_slow_reader() {
     let inbox = Inbox::default();
