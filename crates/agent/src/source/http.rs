@@ -1,5 +1,5 @@
-//! Pods from a URL, asked again and again, and each time for all of it: servers that are asked only for changes miss some,
-//! as those that put back an older version with its own date, or write twice within a second.
+//! Pods from a URL, asked again and again: for all of it, unless it is the version of which the server gave us a tag. Dates do
+//! not tell versions apart: an older one may be put back with its own date, and two may be of one second.
 //!
 //! A server that does not answer, or answers with something that cannot be used, changes nothing. To have no pods, serve
 //! an empty list.
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION};
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, redirect};
 use thiserror::Error;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -121,7 +121,8 @@ impl HttpSource {
         url.to_string()
     }
 
-    async fn ask(&self) -> Result<Vec<u8>, Issue> {
+    /// Asks for the manifest, unless it is still the one of this tag.
+    async fn ask(&self, tag: Option<&HeaderValue>) -> Result<Answer, Issue> {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
             headers.append(name, value.clone());
@@ -132,6 +133,7 @@ impl HttpSource {
                 .map_err(|error| Issue::Unreadable(format!("the header file {}: {error}", path.display())))?;
             headers.extend(parse_headers(&text)?);
         }
+        headers.extend(tag.map(|tag| (IF_NONE_MATCH, tag.clone())));
         let answer = self
             .client
             .get(self.url.clone())
@@ -141,7 +143,11 @@ impl HttpSource {
             .await
             .map_err(|error| self.unanswered(&error))?;
         match answer.status() {
-            StatusCode::OK => self.body(answer).await,
+            StatusCode::OK => {
+                let tag = answer.headers().get(ETAG).cloned();
+                Ok(Answer::Text { tag, text: self.body(answer).await? })
+            }
+            StatusCode::NOT_MODIFIED if tag.is_some() => Ok(Answer::Same),
             status if status.is_redirection() => Err(Issue::Refused(not_followed(&answer))),
             status => Err(Issue::Refused(format!("{status}"))),
         }
@@ -160,8 +166,8 @@ impl HttpSource {
     }
 
     /// Asks, and tells meanwhile what is known already if that takes long.
-    async fn ask_first(&self, known: &Known, sets: &SetSender) -> Result<Vec<u8>, Issue> {
-        let mut asking = std::pin::pin!(self.ask());
+    async fn ask_first(&self, known: &Known, sets: &SetSender) -> Result<Answer, Issue> {
+        let mut asking = std::pin::pin!(self.ask(None));
         match tokio::time::timeout(RECALLED_AFTER, &mut asking).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -201,11 +207,13 @@ impl Source for HttpSource {
             let answer = if std::mem::take(&mut is_first) {
                 self.ask_first(&known, &sets).await
             } else {
-                self.ask().await
+                self.ask(known.tag.as_ref()).await
             };
             match answer {
-                Ok(text) => {
-                    known = off_thread(move || known.taking(&text)).await;
+                Ok(answer) => {
+                    if let Answer::Text { tag, text } = answer {
+                        known = off_thread(move || known.taking(tag, &text)).await;
+                    }
                     known.tell(&sets);
                 }
                 Err(issue) => known.tell_without_answer(issue, &sets),
@@ -214,12 +222,24 @@ impl Source for HttpSource {
     }
 }
 
+/// What a server says.
+enum Answer {
+    /// That nothing has changed.
+    Same,
+    Text {
+        tag: Option<HeaderValue>,
+        text: Vec<u8>,
+    },
+}
+
 /// What the server said last.
 struct Known {
     origin: Origin,
     kept: Option<LastGood>,
     /// The last answer, in short: the same text need not be understood again.
     text: Option<Fnv128>,
+    /// The tag of the last answer, if it could be used: one that could not may have been cut off.
+    tag: Option<HeaderValue>,
     /// The last answer that could be used.
     good: Option<Manifest>,
     /// What is wrong with the last answer.
@@ -239,19 +259,21 @@ impl Known {
         };
         let text = kept.as_ref().and_then(|kept| kept.recall(&origin.place));
         let good = text.and_then(|text| load(&text, &origin).ok());
-        Self { origin, kept, text: None, good, problems: Vec::new() }
+        Self { origin, kept, text: None, tag: None, good, problems: Vec::new() }
     }
 
-    fn taking(mut self, text: &[u8]) -> Self {
+    fn taking(mut self, tag: Option<HeaderValue>, text: &[u8]) -> Self {
         let short = Some(Fnv128::of(text));
         if std::mem::replace(&mut self.text, short) == short {
             return self;
         }
+        self.tag = None;
         self.origin.seen = crate::clock::now();
         match load(text, &self.origin) {
             Ok(mut manifest) => {
                 self.problems = std::mem::take(&mut manifest.warnings);
                 self.good = Some(manifest);
+                self.tag = tag;
                 self.kept.iter().for_each(|kept| kept.keep(&self.origin.place, text));
             }
             Err(problems) => self.problems = problems,
