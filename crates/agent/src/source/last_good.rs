@@ -9,7 +9,9 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::SourceId;
 use crate::fnv::Fnv128;
+use crate::off_thread::off_thread;
 
 /// A folder of kept texts, for one source.
 #[derive(Clone, Debug)]
@@ -20,7 +22,7 @@ pub(super) struct LastGood {
 impl LastGood {
     /// Texts of the source at `source`, in a folder of its own below `folder`.
     pub(super) fn new(folder: &Path, source: &str) -> Self {
-        Self { folder: folder.join(Fnv128::of(source.as_bytes()).to_string()) }
+        Self { folder: folder.join(name(source)) }
     }
 
     /// Keeps the text of the manifest at `place`.
@@ -70,6 +72,26 @@ impl LastGood {
     }
 }
 
+/// Forgets what is kept below `folder` of all sources but these. For when all of them were heard: then no pod of another source
+/// runs any more, and there may be secrets in its texts.
+pub async fn forget_kept_of_others(folder: PathBuf, sources: &[SourceId]) {
+    let stay: BTreeSet<String> = sources.iter().map(|source| name(&source.place)).collect();
+    off_thread(move || forget_folders_but(&folder, &stay)).await;
+}
+
+fn forget_folders_but(folder: &Path, stay: &BTreeSet<String>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder
+            && !stay.contains(&*entry.file_name().to_string_lossy())
+            && let Err(error) = fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!(path = %entry.path().display(), %error, "old versions of manifests cannot be removed");
+        }
+    }
+}
+
+/// What a source's folder, or the file of a manifest in it, is called.
 fn name(place: &str) -> String {
     Fnv128::of(place.as_bytes()).to_string()
 }
@@ -79,6 +101,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::source::SourceKind;
 
     #[test]
     fn texts_are_kept_privately_recalled_and_forgotten() {
@@ -97,5 +120,19 @@ mod tests {
         assert_eq!(other.recall("a"), None, "sources do not share");
         kept.forget_all_but(["b"].into_iter());
         assert_eq!((kept.recall("a"), kept.recall("b")), (None, Some(b"3".to_vec())));
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_of_sources_that_are_no_more_is_forgotten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = ["/one", "/two"].map(|place| LastGood::new(folder.path(), place));
+        kept.iter().for_each(|kept| kept.keep("a", b"1"));
+        let one = SourceId::new(SourceKind::File, "/one");
+        let left = || kept.each_ref().map(|kept| kept.folder.exists());
+        forget_kept_of_others(folder.path().to_owned(), &[one]).await;
+        assert_eq!((left(), kept[0].recall("a")), ([true, false], Some(b"1".to_vec())));
+        forget_kept_of_others(folder.path().to_owned(), &[]).await;
+        assert_eq!(left(), [false, false]);
+        forget_kept_of_others(folder.path().join("none"), &[]).await;
     }
 }

@@ -30,6 +30,7 @@ pub use feed::{Feed, SourceUpdate};
 pub use file::FileSource;
 pub use http::{HttpSource, HttpSourceError};
 pub use inbox::{Inbox, SetSender};
+pub use last_good::forget_kept_of_others;
 pub use look::OpenForWriting;
 
 /// How often a source looks when nothing tells it to.

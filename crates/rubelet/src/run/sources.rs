@@ -2,8 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use rubelet_agent::source::{FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId};
+use rubelet_agent::source::{
+    FileSource, HttpSource, HttpSourceError, Inbox, Source, SourceId, forget_kept_of_others,
+};
+use rubelet_agent::sync_loop::Readiness;
 use rubelet_runtime::writers::is_open_for_writing;
+use tokio::sync::watch;
 
 use super::Plan;
 use super::crew::Crew;
@@ -67,6 +71,33 @@ impl AnySource {
     }
 }
 
+/// The last good versions of manifests, which are kept for the next agent. Not by pods that run once: they are to run as their
+/// manifests say now, or not at all.
+#[derive(Debug)]
+pub(super) struct Kept {
+    folder: PathBuf,
+    /// Whose are kept.
+    of: Vec<SourceId>,
+}
+
+impl Kept {
+    pub(super) fn new(plan: &Plan, data: &Path, sources: &[AnySource]) -> Self {
+        let sources = sources.iter().filter(|_| !plan.once);
+        Self { folder: folder_of_kept(data), of: sources.map(AnySource::id).collect() }
+    }
+
+    /// Forgets those of sources that keep none any more. As long as a source was not heard, a pod of theirs may run.
+    pub(super) async fn forget_others(&self, mut ready: watch::Receiver<Readiness>) {
+        if ready.wait_for(Readiness::is_ready).await.is_ok() {
+            forget_kept_of_others(self.folder.clone(), &self.of).await;
+        }
+    }
+}
+
+fn folder_of_kept(data: &Path) -> PathBuf {
+    data.join("manifests")
+}
+
 /// The sources of a run, which keep what they last heard below `data`.
 pub(super) fn sources(plan: &Plan, node_name: &str, data: &Path) -> Result<Vec<AnySource>, SourcesError> {
     if plan.paths.is_empty() && plan.urls.is_empty() && plan.configured_url.is_none() {
@@ -79,14 +110,14 @@ pub(super) fn sources(plan: &Plan, node_name: &str, data: &Path) -> Result<Vec<A
             many => return Err(SourcesError::HeadersForMany(many)),
         }
     }
-    let kept = data.join("manifests");
+    let kept = folder_of_kept(data);
     let file = |path: &PathBuf| {
         let mut source =
             FileSource::new(manifest_path(path)?, node_name).ask_for_writers(is_open_for_writing);
         if let Some(poll) = plan.file_poll {
             source = source.poll_period(poll);
         }
-        Ok(AnySource::File(source.keep_last_good(&kept)))
+        Ok(AnySource::File(if plan.once { source } else { source.keep_last_good(&kept) }))
     };
     let url = |url: &String, headers: &[(String, String)]| {
         let mut source = HttpSource::new(url, node_name)?;
@@ -99,7 +130,7 @@ pub(super) fn sources(plan: &Plan, node_name: &str, data: &Path) -> Result<Vec<A
         if let Some(poll) = plan.url_poll {
             source = source.poll_period(poll);
         }
-        Ok(AnySource::Http(source.keep_last_good(&kept)))
+        Ok(AnySource::Http(if plan.once { source } else { source.keep_last_good(&kept) }))
     };
     let urls = plan.urls.iter().map(|given| url(given, &[]));
     let configured = plan.configured_url.iter().map(|given| url(&given.url, &given.headers));

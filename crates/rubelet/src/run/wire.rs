@@ -1,5 +1,6 @@
 //! Builds everything that `rubelet run` consists of, and connects it. Nothing else does.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use tokio::sync::watch;
 use super::crew::{Crew, Lost};
 use super::embedded::{Embedded, EmbeddedError};
 use super::remarks::Remarks;
-use super::sources::{AnySource, SourcesError, sources};
+use super::sources::{AnySource, Kept, SourcesError, sources};
 use super::{Plan, groups, node, once, oom_score, report, rest, user_ids};
 use crate::http::{About, Server, ServerError, State, Witnesses};
 use crate::last_agent::{Groups, LastAgent, LastAgentError, USUAL_LOG_LINKS};
@@ -87,8 +88,8 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     }
     let _taken = plan.place.take().await?;
     oom_score::set(plan.oom_score, &plan.remarks);
-    let data = plan.place.path().map_err(|source| unusable(&plan, source))?;
-    let sources = sources(&plan, &node_name, &data)?;
+    let folder = plan.place.path().map_err(|source| unusable(&plan, source))?;
+    let sources = sources(&plan, &node_name, &folder)?;
     let mut runtime = Connected::to(&plan).await?;
 
     let mut registry = Registry::default();
@@ -117,8 +118,8 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         node_name: node_name.clone(),
         groups: groups.as_ref().map(|(_, settings)| Groups::of(settings)),
     };
-    told.write(&data)?;
-    let settings = settings(&plan, data, node_name, &runtime);
+    told.write(&folder)?;
+    let settings = settings(&plan, folder.clone(), node_name, &runtime);
     let data = settings.data.clone();
     let inbox = Inbox::default();
     let (feed, updates) = Feed::new(inbox.clone());
@@ -149,6 +150,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let feed = feed.run();
     crew.spawn("what carries pods from their sources to the agent", feed);
     let urls: Vec<String> = sources.iter().filter_map(AnySource::url).collect();
+    let kept = Kept::new(&plan, &folder, &sources);
     for source in sources {
         source.spawn(&mut crew, &inbox);
     }
@@ -169,9 +171,14 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
             Ok(report::run(agent, &handle, &plan.remarks, until).await)
         }
     };
+    let forgetting = async {
+        kept.forget_others(handle.ready()).await;
+        std::future::pending::<Infallible>().await
+    };
     let stood_still = watch::Sender::default();
     let ended = tokio::select! {
         ended = running => ended,
+        never = forgetting => match never {},
         // A runtime may stand still with those who do not read its events.
         never = standstill::whenever_asked(&mut pleg, &observing, &stood_still) => match never {},
         never = rest::whenever_quiet(handle.board().changes(), rubelet_runtime::memory::give_back) => match never {},
@@ -181,8 +188,10 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         return Err(lost.into());
     }
     let ended = ended?;
-    if ended == Ended::Told {
-        report::say_goodbye(&plan, &handle);
+    match ended {
+        Ended::Told => report::say_goodbye(&plan, &handle),
+        // That may have been quicker than the disk.
+        Ended::AllSucceeded | Ended::SomeFailed => kept.forget_others(handle.ready()).await,
     }
     Ok(ended)
 }

@@ -89,3 +89,29 @@ fn nothing_to_run_is_said() {
     let (code, _, err) = text(&node.ask(&["run", "/no/such/path"]));
     assert!(code == Some(2) && err.contains("/no/such/path"), "{err}");
 }
+
+/// A manifest that cannot be used is what it is now: what it once was is in no file any more, and nobody asked for it.
+#[test]
+fn what_a_manifest_said_before_is_not_run() {
+    let Some(mut node) = Node::new() else { return };
+    let old = job("job", "echo the old one", "Never");
+    node.write("job.yaml", &old);
+    // Whoever goes on with its pods keeps it.
+    node.start_agent();
+    node.until_phase("job", "Succeeded");
+    let kept =
+        || std::fs::read_dir(node.path("data/manifests")).is_ok_and(|mut folders| folders.next().is_some());
+    node.until("a kept manifest", kept);
+    node.end_agent("-TERM");
+    let once = || text(&node.run_command().arg("--once").output().expect("it runs"));
+    let (code, out, err) = once();
+    assert_eq!((code, out.as_str()), (Some(0), "[job-n/c] the old one\n"), "{err}");
+    let left = || std::fs::read_dir(node.path("data/manifests")).into_iter().flatten().count();
+    assert_eq!(left(), 0, "nothing is kept");
+
+    node.write("job.yaml", &old.replace("Never", "Nver").replace("old", "new"));
+    let (code, out, err) = once();
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+    assert!(err.contains("spec.restartPolicy: Unsupported value: \"Nver\""), "{err}");
+    assert_eq!(left(), 0);
+}
