@@ -1,5 +1,6 @@
 //! What a pod leaves on this machine when its containers are gone: volumes, control groups, logs, its folder.
 
+use std::io;
 use std::path::Path;
 
 use rubelet_model::PodUid;
@@ -31,6 +32,16 @@ pub enum LeavingsError {
     /// Its folder.
     #[error("its folder: {0}")]
     Folder(#[from] VolumeError),
+}
+
+impl LeavingsError {
+    /// Whether something of the pod still runs: a control group in which nobody is can be removed.
+    #[must_use]
+    pub fn is_of_who_runs(&self) -> bool {
+        let Self::Group(error) = self else { return false };
+        let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+        source.is_some_and(|source| source.kind() == io::ErrorKind::ResourceBusy)
+    }
 }
 
 impl Leavings<'_> {

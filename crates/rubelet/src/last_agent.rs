@@ -1,18 +1,23 @@
 //! What the last agent of a folder was told: so that commands that find no agent know where its pods are.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rubelet_agent::cgroup::CgroupSettings;
 use rubelet_cri::{Endpoint, EndpointError};
 use serde::{Deserialize, Serialize};
 
+use crate::place::EMBEDDED_SOCKET;
+
 /// Where everybody looks for the logs of containers, and agents link them.
 pub(crate) const USUAL_LOG_LINKS: &str = "/var/log/containers";
 
 /// In the folder of the agent.
 const FILE: &str = "agent.json";
+/// For its owner only, as the folder is.
+const MODE: u32 = 0o600;
 
 /// What the last agent of a folder was told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,12 +44,17 @@ pub(crate) struct Groups {
 pub(crate) enum LastAgentError {
     #[error("cannot write {}: {source}", path.display())]
     Unwritable { path: PathBuf, source: io::Error },
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}{}", path.display(), help(source))]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("{} is not understood: {source}; remove it, and name the runtime with --runtime-endpoint", path.display())]
     NotUnderstood { path: PathBuf, source: serde_json::Error },
     #[error("{} names no runtime: {source}", path.display())]
     Endpoint { path: PathBuf, source: EndpointError },
+}
+
+/// Whoever may not read what is in the folder of an agent can be helped.
+fn help(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::PermissionDenied { "; run as root" } else { "" }
 }
 
 impl LastAgent {
@@ -58,7 +68,13 @@ impl LastAgent {
         let new = path.with_extension("new");
         serde_json::to_vec_pretty(self)
             .map_err(io::Error::from)
-            .and_then(|text| fs::write(&new, text))
+            .and_then(|text| {
+                let mut options = fs::File::options();
+                let mut file = options.write(true).create(true).truncate(true).mode(MODE).open(&new)?;
+                // One that was left behind may have another mode.
+                file.set_permissions(fs::Permissions::from_mode(MODE))?;
+                file.write_all(&text)
+            })
             .and_then(|()| fs::rename(&new, &path))
             .map_err(|source| LastAgentError::Unwritable { path, source })
     }
@@ -73,6 +89,15 @@ impl LastAgent {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(LastAgentError::Unreadable { path, source }),
         }
+    }
+
+    /// Whether this is the runtime that it used, whatever its socket is called now; nothing for the embedded one.
+    pub(crate) fn had_runtime(&self, folder: &Path, endpoint: Option<&Endpoint>) -> bool {
+        let socket = |endpoint: Option<&Endpoint>| {
+            let path = endpoint.map_or_else(|| folder.join(EMBEDDED_SOCKET), |one| one.path().to_owned());
+            path.canonicalize().unwrap_or(path)
+        };
+        self.endpoint(folder).is_ok_and(|theirs| socket(theirs.as_ref()) == socket(endpoint))
     }
 
     /// The runtime that it used; nothing for the embedded one.
@@ -102,6 +127,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_runtime_is_known_by_its_socket_whatever_that_is_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["one.sock", "two.sock"] {
+            fs::write(at(name), "").unwrap();
+        }
+        std::os::unix::fs::symlink("one.sock", at("link.sock")).unwrap();
+        let had = |theirs: Option<&str>, ours: Option<&str>| {
+            let name = |name: Option<&str>| name.map(|name| format!("unix://{}", at(name).display()));
+            let last = LastAgent {
+                runtime_endpoint: name(theirs),
+                pod_logs: "/logs".into(),
+                node_name: "n".to_owned(),
+                groups: None,
+            };
+            let ours: Option<Endpoint> = name(ours).map(|ours| ours.parse().unwrap());
+            last.had_runtime(folder.path(), ours.as_ref())
+        };
+        assert!(had(None, None) && had(Some("one.sock"), Some("one.sock")));
+        assert!(had(Some("one.sock"), Some("link.sock")), "another name for it");
+        assert!(had(Some("gone.sock"), Some("gone.sock")) && had(None, Some(EMBEDDED_SOCKET)));
+        assert!(!had(Some("one.sock"), Some("two.sock")));
+        assert!(!had(None, Some("one.sock")) && !had(Some("one.sock"), None));
+    }
+
+    #[test]
     fn what_is_kept_is_read_again_and_nonsense_is_named() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(LastAgent::read(folder.path()).unwrap(), None);
@@ -129,6 +180,7 @@ mod tests {
         assert!(error.contains("agent.json: path contains invalid UTF-8"), "{error}");
         let embedded = LastAgent { runtime_endpoint: None, ..kept.clone() };
         assert!(embedded.endpoint(folder.path()).unwrap().is_none());
+        assert_eq!(fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode() & 0o777, 0o600);
         let nonsense = LastAgent { runtime_endpoint: Some("tcp://x".to_owned()), ..kept };
         assert!(matches!(nonsense.endpoint(folder.path()), Err(LastAgentError::Endpoint { .. })));
 

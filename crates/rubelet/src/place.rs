@@ -1,17 +1,26 @@
 //! Where an agent and its embedded runtime keep things, and where they can be found: all of it follows from one folder.
 
-use std::fs::File;
+mod lock;
+
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 
+pub(crate) use lock::{Holder, Lock};
+
 /// How often to look whether a folder is free.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
-/// How long a command may have the folder before others say so.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+/// How long an agent may have the folder without a word before others say so.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// An agent that answers for so long after it was found does not just end.
+const ENDING: Duration = Duration::from_secs(2);
+/// A command that has the folder for so long is waited for aloud.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// The folder of an agent.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,6 +37,9 @@ fn usual_folder() -> PathBuf {
     folder_of_environment().unwrap_or_else(|| USUAL_FOLDER.into())
 }
 
+/// Where the embedded runtime listens, in the folder.
+pub(crate) const EMBEDDED_SOCKET: &str = "runtime.sock";
+
 /// The folder that the environment names. Empty is the same as not there.
 pub(crate) fn folder_of_environment() -> Option<PathBuf> {
     std::env::var_os("RUBELET_DATA_DIR").filter(|name| !name.is_empty()).map(PathBuf::from)
@@ -41,20 +53,17 @@ pub(crate) enum PlaceError {
     #[error("another agent runs with {}: end it, or choose another folder with --data-dir", path.display())]
     Taken { path: PathBuf },
     #[error(
-        "{} is in use by another command, or by an agent that does not answer yet: try again later; `fuser -v {}` tells who it is",
+        "{} is in use by an agent that does not answer{}: try again later, or end it",
         path.display(),
-        path.join(LOCK).display()
+        pid.map(|pid| format!(", process {pid}")).unwrap_or_default()
     )]
-    Busy { path: PathBuf },
+    Busy { path: PathBuf, pid: Option<u32> },
 }
 
 /// What else may help than another folder.
 fn help(error: &io::Error) -> &'static str {
     if error.kind() == io::ErrorKind::PermissionDenied { "run as root, or " } else { "" }
 }
-
-/// Whoever has locked this file has the folder.
-const LOCK: &str = "agent.lock";
 
 impl Place {
     /// The folder itself, absolute.
@@ -67,14 +76,18 @@ impl Place {
         &self.data_dir
     }
 
-    /// Whether it is the one that commands use that are not told another.
-    pub(crate) fn is_usual(&self) -> bool {
-        self.data_dir == usual_folder()
+    /// What to add to other commands for them to find it.
+    pub(crate) fn option(&self) -> String {
+        if self.data_dir == usual_folder() {
+            String::new()
+        } else {
+            format!(" --data-dir {}", self.data_dir.display())
+        }
     }
 
     /// Where the embedded runtime listens.
     pub(crate) fn runtime_socket(&self) -> io::Result<PathBuf> {
-        Ok(self.path()?.join("runtime.sock"))
+        Ok(self.path()?.join(EMBEDDED_SOCKET))
     }
 
     /// Where the agent listens for commands.
@@ -82,83 +95,176 @@ impl Place {
         Ok(self.path()?.join("agent.sock"))
     }
 
-    /// Makes the folder and takes it, for as long as the file lives: for an agent, or for a command that does without one.
-    /// A command is soon done, so an agent that finds the folder taken waits a little.
-    pub(crate) async fn take(&self) -> Result<File, PlaceError> {
-        let unusable = |source| PlaceError::Unusable { path: self.data_dir.clone(), source };
-        let socket = self.agent_socket().map_err(unusable)?;
-        let deadline = Instant::now() + PATIENCE;
+    /// Makes the folder and takes it for an agent, for as long as the lock lives. Commands that have it, and an agent that just
+    /// ends, are waited for; `tell` is told of those that take long.
+    pub(crate) async fn take(&self, tell: impl Fn(&str)) -> Result<Lock, PlaceError> {
+        let socket = self.agent_socket().map_err(|source| self.unusable(source))?;
+        let mut turn = Turn::new(self);
+        let mut answers_since = None;
         loop {
-            match self.try_take()? {
-                Some(lock) => return Ok(lock),
-                None if UnixStream::connect(&socket).await.is_ok() => {
+            if let Some(lock) = self.try_take(Holder::Agent)? {
+                return Ok(lock);
+            }
+            if UnixStream::connect(&socket).await.is_ok() {
+                let since: Instant = *answers_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= ENDING {
                     return Err(PlaceError::Taken { path: self.data_dir.clone() });
                 }
-                None if Instant::now() >= deadline => return Err(self.busy()),
-                None => tokio::time::sleep(LOOK).await,
+            } else {
+                answers_since = None;
             }
+            turn.wait(&tell).await?;
         }
-    }
-
-    /// That somebody has had the folder for too long.
-    pub(crate) fn busy(&self) -> PlaceError {
-        PlaceError::Busy { path: self.data_dir.clone() }
     }
 
     /// Takes the folder if nobody has.
-    pub(crate) fn try_take(&self) -> Result<Option<File>, PlaceError> {
-        let unusable = |source| PlaceError::Unusable { path: self.data_dir.clone(), source };
+    pub(crate) fn try_take(&self, who: Holder) -> Result<Option<Lock>, PlaceError> {
+        let unusable = |source| self.unusable(source);
         let path = self.path().map_err(unusable)?;
-        std::fs::create_dir_all(&path).map_err(unusable)?;
-        let lock = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.join(LOCK))
-            .map_err(unusable)?;
-        match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(lock)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(unusable(errno.into())),
-        }
+        DirBuilder::new().recursive(true).mode(0o750).create(&path).map_err(unusable)?;
+        Lock::try_take(&path, who).map_err(unusable)
     }
 
     /// Whether somebody has the folder. Only looks: nothing is made, and the folder is not kept from anybody for longer.
     pub(crate) fn is_taken(&self) -> bool {
-        let Some(lock) = self.path().ok().and_then(|path| File::open(path.join(LOCK)).ok()) else {
-            return false;
-        };
-        // Shared, so that two who look do not take each other for an agent.
-        rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockShared)
-            == Err(rustix::io::Errno::WOULDBLOCK)
+        self.path().is_ok_and(|path| Lock::is_taken(&path))
+    }
+
+    /// Whether a command has the folder, and no agent.
+    pub(crate) fn has_command(&self) -> bool {
+        self.is_taken() && self.is_of_command()
+    }
+
+    /// Whether an agent has the folder, or somebody of whom that cannot be told.
+    pub(crate) fn has_agent(&self) -> bool {
+        self.is_taken() && !self.is_of_command()
+    }
+
+    fn is_of_command(&self) -> bool {
+        matches!(self.holder(), Some((Holder::Command, _)))
+    }
+
+    /// Who had the folder last, and has it still if it is taken.
+    fn holder(&self) -> Option<(Holder, u32)> {
+        Lock::holder(&self.path().ok()?)
+    }
+
+    fn unusable(&self, source: io::Error) -> PlaceError {
+        PlaceError::Unusable { path: self.data_dir.clone(), source }
+    }
+}
+
+/// Waits for a folder that somebody else has: as long as that is a command, which does what it was told to, but not for ever
+/// for an agent.
+pub(crate) struct Turn<'a> {
+    place: &'a Place,
+    begun: Instant,
+    /// Since when no command has had it.
+    since: Instant,
+    was_told: bool,
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(place: &'a Place) -> Self {
+        let now = Instant::now();
+        Self { place, begun: now, since: now, was_told: false }
+    }
+
+    /// Waits a little. An error, if it has been waited for too long.
+    pub(crate) async fn wait(&mut self, tell: impl Fn(&str)) -> Result<(), PlaceError> {
+        let path = self.place.given();
+        match self.place.holder() {
+            Some((Holder::Command, pid)) => {
+                self.since = Instant::now();
+                if !self.was_told && self.begun.elapsed() >= QUIET {
+                    self.was_told = true;
+                    tell(&format!(
+                        "{} is in use by another command, process {pid}, and it is waited for",
+                        path.display()
+                    ));
+                }
+            }
+            other if self.since.elapsed() >= PATIENCE => {
+                return Err(PlaceError::Busy { path: path.to_owned(), pid: other.map(|(_, pid)| pid) });
+            }
+            _ => {}
+        }
+        tokio::time::sleep(LOOK).await;
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
+    fn place(folder: &tempfile::TempDir) -> Place {
+        Place { data_dir: folder.path().join("data") }
+    }
+
+    fn taken(place: &Place, who: Holder) -> Lock {
+        place.try_take(who).expect("usable").expect("nobody has it")
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_folder_that_somebody_has_is_waited_for_but_not_for_ever() {
+    async fn an_agent_is_waited_for_but_not_for_ever() {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = Place { data_dir: folder.path().to_owned() };
-        let lock = place.try_take().expect("usable").expect("nobody has it");
+        let place = place(&folder);
+        let lock = taken(&place, Holder::Agent);
         let begun = Instant::now();
-        let waited = place.take().await.expect_err("somebody has it");
-        assert!(matches!(waited, PlaceError::Busy { .. }), "{waited}");
+        let waited = place.take(|_| ()).await.expect_err("somebody has it");
+        let own = std::process::id();
+        assert!(matches!(waited, PlaceError::Busy { pid: Some(pid), .. } if pid == own), "{waited}");
         assert!(begun.elapsed() >= PATIENCE);
 
         let begun = Instant::now();
-        let soon_done = async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+        let soon_gone = async {
+            tokio::time::sleep(ENDING / 2).await;
             drop(lock);
         };
-        let (taken, ()) = tokio::join!(place.take(), soon_done);
-        assert!(taken.is_ok() && begun.elapsed() < PATIENCE);
+        // It ends, and still hears everybody.
+        let _agent = std::os::unix::net::UnixListener::bind(place.given().join("agent.sock")).expect("bound");
+        let (second, ()) = tokio::join!(place.take(|_| ()), soon_gone);
+        assert!(second.is_ok() && begun.elapsed() < ENDING);
 
-        let _agent = std::os::unix::net::UnixListener::bind(folder.path().join("agent.sock")).expect("bound");
-        let refused = place.take().await.expect_err("an agent has it");
+        let refused = place.take(|_| ()).await.expect_err("an agent has it");
         assert!(matches!(refused, PlaceError::Taken { .. }), "{refused}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_command_is_waited_for_however_long_it_takes_and_that_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = place(&folder);
+        let lock = taken(&place, Holder::Command);
+        assert!(place.has_command());
+        let said = RefCell::new(Vec::new());
+        let done_at_last = async {
+            tokio::time::sleep(PATIENCE * 10).await;
+            drop(lock);
+        };
+        let (taken, ()) =
+            tokio::join!(place.take(|word| said.borrow_mut().push(word.to_owned())), done_at_last);
+        assert!(taken.is_ok() && !place.has_command());
+        let [word] = &said.borrow()[..] else { panic!("{said:?}") };
+        assert!(word.contains(&format!("another command, process {}", std::process::id())), "{word}");
+    }
+
+    #[test]
+    fn nobody_else_can_have_the_folder_or_see_into_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = place(&folder);
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        let lock = place.given().join("agent.lock");
+        drop(taken(&place, Holder::Agent));
+        assert_eq!((mode(place.given()), mode(&lock)), (0o750, 0o600));
+        // As earlier versions made it.
+        fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).expect("ours");
+        drop(taken(&place, Holder::Agent));
+        assert_eq!(mode(&lock), 0o600);
     }
 
     #[test]
@@ -178,12 +284,12 @@ mod tests {
     #[test]
     fn to_look_whether_somebody_has_a_folder_leaves_it_as_it_is() {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = Place { data_dir: folder.path().join("data") };
+        let place = place(&folder);
         assert!(!place.is_taken() && !place.given().exists());
-        let lock = place.try_take().expect("usable").expect("nobody has it");
+        let lock = taken(&place, Holder::Agent);
         assert!(place.is_taken());
         drop(lock);
         assert!(!place.is_taken());
-        assert!(place.try_take().expect("usable").is_some(), "who looked has not kept it");
+        taken(&place, Holder::Agent);
     }
 }

@@ -23,6 +23,11 @@ pub(crate) enum NotChosen {
 }
 
 impl NotChosen {
+    /// Whether who was to answer has ended meanwhile.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self, Self::Unreachable(error) if error.has_ended())
+    }
+
     /// How a command ends for it.
     pub(crate) fn failure(&self) -> Failure {
         match self {

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use super::one_pod::OnePod;
 use super::output::{self, Structured};
 use crate::describe;
-use crate::local::LocalArgs;
+use crate::local::{LocalArgs, Need, again_if_ended};
 use crate::pods::{NotChosen, Pods};
 use crate::summary::now;
 
@@ -25,7 +25,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> ExitCode {
     super::on_one_thread(async {
-        match text(args).await {
+        match again_if_ended(async || text(args).await, NotChosen::has_ended).await {
             Ok(text) => super::end_with(&text),
             Err(error) => super::fail(error.failure(), &error),
         }
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
 }
 
 async fn text(args: &Args) -> Result<String, NotChosen> {
-    let local = args.local.reach().await?;
+    let local = args.local.reach(Need::Look).await?;
     let pods = Pods::of(&local).await?;
     let rows = pods.rows();
     let name = args.pod.name();

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Event;
 use super::output::{self, Structured};
 use crate::columns::columns;
 use crate::describe::event_age;
-use crate::local::{AgentClient, PodInfo, Unreachable};
+use crate::local::{AgentClient, PodInfo, Unreachable, again_if_ended};
 use crate::log::remark;
 use crate::place::Place;
 use crate::pods::{NotChosen, PodName, Pods};
@@ -58,7 +58,7 @@ impl Type {
 
 pub(super) fn run(args: &Args) -> ExitCode {
     super::on_one_thread(async {
-        match events(args).await {
+        match again_if_ended(async || events(args).await, NotChosen::has_ended).await {
             Ok(Some(events)) => {
                 let text = match args.output {
                     Some(format) => output::text(

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use rubelet_agent::board::ContainerNames;
 use rubelet_cri::{Endpoint, ListFilter, Metrics, Options, RuntimeClient};
-use rubelet_model::{ContainerState, ListedContainer, PodUid};
+use rubelet_model::{ContainerId, ContainerState, ListedContainer, PodUid};
 use rubelet_runtime::embedded::MAX_EXEC_OUTPUT;
 
 use super::one_pod::OnePod;
 use crate::exit::Failure;
-use crate::local::{Local, LocalArgs, Unreachable};
+use crate::local::{Local, LocalArgs, Need, Unreachable, again_if_ended};
 use crate::pods::{NotOne, Pods};
 
 /// The arguments of `rubelet exec`.
@@ -43,7 +43,7 @@ enum ExecError {
     NotOne(#[from] NotOne),
     #[error("no container of this pod runs")]
     NothingRuns,
-    #[error("the pod has no container {name}; it has {}", .there.join(", "))]
+    #[error("the pod has no container {name}{}", those(.there))]
     NoContainer { name: String, there: Vec<String> },
     #[error("container {0} does not run")]
     NotRunning(String),
@@ -61,6 +61,11 @@ enum ExecError {
 }
 
 impl ExecError {
+    /// Whether who was to answer has ended before anything was done.
+    fn has_ended(&self) -> bool {
+        matches!(self, Self::Unreachable(error) if error.has_ended())
+    }
+
     fn failure(&self) -> Failure {
         match self {
             Self::Unreachable(error) => error.failure(),
@@ -85,8 +90,35 @@ pub(super) fn run(args: &Args) -> ExitCode {
     })
 }
 
+/// What there is beside what was named.
+fn those(there: &[String]) -> String {
+    if there.is_empty() { String::new() } else { format!("; it has {}", there.join(", ")) }
+}
+
 async fn exec(args: &Args) -> Result<i32, ExecError> {
-    let local = args.local.reach().await?;
+    let found = again_if_ended(async || find(args).await, ExecError::has_ended).await?;
+    let answer = found.client.exec_sync(&found.container, &args.command, Duration::ZERO).await;
+    let answer = answer.map_err(ExecError::Call)?;
+    let shown = super::pass_on(&answer.stdout, &mut io::stdout());
+    shown.and(super::pass_on(&answer.stderr, &mut io::stderr())).map_err(ExecError::Unprintable)?;
+    // No runtime says that it has cut the output, and nobody should take a part for the whole. Others than ours pass on a few
+    // bytes more.
+    if answer.stdout.len() + answer.stderr.len() >= MAX_EXEC_OUTPUT {
+        return Err(ExecError::Cut(answer.exit_code));
+    }
+    Ok(answer.exit_code)
+}
+
+/// The container, and the runtime that has it.
+struct Found {
+    container: ContainerId,
+    client: RuntimeClient,
+    /// Where it was found: the runtime may go with it.
+    _local: Local,
+}
+
+async fn find(args: &Args) -> Result<Found, ExecError> {
+    let local = args.local.reach(Need::Exec).await?;
     let pods = Pods::of(&local).await?;
     let rows = pods.rows();
     let row = args.pod.name().find(&rows, &local.node_name())?;
@@ -102,19 +134,10 @@ async fn exec(args: &Args) -> Result<i32, ExecError> {
             RuntimeClient::new(endpoint, Options::default(), Metrics::default())
         }
     };
-    let listed = client.list_pods(&ListFilter::Pod(&uid)).await.map_err(ExecError::Call)?;
+    let listed = client.list_pods(&ListFilter::Pod(&uid)).await.map_err(Unreachable::Runtime)?;
     let all: Vec<_> = listed.pods.iter().flat_map(|pod| &pod.containers).collect();
-    let container = choose(&all, args.container.as_deref(), &names)?;
-    let answer =
-        client.exec_sync(&container.id, &args.command, Duration::ZERO).await.map_err(ExecError::Call)?;
-    let shown = super::pass_on(&answer.stdout, &mut io::stdout());
-    shown.and(super::pass_on(&answer.stderr, &mut io::stderr())).map_err(ExecError::Unprintable)?;
-    // No runtime says that it has cut the output, and nobody should take a part for the whole. Others than ours pass on a few
-    // bytes more.
-    if answer.stdout.len() + answer.stderr.len() >= MAX_EXEC_OUTPUT {
-        return Err(ExecError::Cut(answer.exit_code));
-    }
-    Ok(answer.exit_code)
+    let container = choose(&all, args.container.as_deref(), &names)?.id.clone();
+    Ok(Found { container, client, _local: local })
 }
 
 /// The container that is named, or the one that the pod says is meant; else the only one that runs, or of several the first
@@ -135,8 +158,10 @@ fn choose<'a>(
         chosen.iter().filter(|one| one.state == ContainerState::Running).copied().collect();
     match (meant, &running[..]) {
         (_, [one]) => Ok(one),
-        (Some(name), []) if chosen.is_empty() && wanted.is_some() => {
-            Err(ExecError::NoContainer { name: name.to_owned(), there: names(all) })
+        // One that was not made yet is in no list of the runtime.
+        (Some(name), []) if chosen.is_empty() && !known.all.iter().any(|one| one == name) => {
+            let there = if known.all.is_empty() { names(all) } else { known.all.clone() };
+            Err(ExecError::NoContainer { name: name.to_owned(), there })
         }
         (Some(name), []) => Err(ExecError::NotRunning(name.to_owned())),
         (None, []) => Err(ExecError::NothingRuns),
@@ -187,6 +212,13 @@ mod tests {
         assert_eq!(choice_of(&all, None, "log"), Ok("log-0".to_owned()), "the first of the pod");
         assert_eq!(choice_of(&all, None, "setup"), failure("say which container with -c: log, web"));
         assert_eq!(choice_of(&all, Some("web"), "log"), Ok("web-1".to_owned()));
+        assert_eq!(
+            choice_of(&[], Some("web"), "web"),
+            failure("container web does not run"),
+            "it was not made yet"
+        );
+        assert_eq!(choice_of(&[], Some("wbe"), "web"), failure("the pod has no container wbe; it has web"));
+        assert_eq!(choice(&[], Some("web")), failure("the pod has no container web"));
         assert_eq!(
             choice(&all, Some("wbe")),
             failure("the pod has no container wbe; it has log, setup, web")

@@ -9,7 +9,7 @@ use rubelet_agent::board::ContainerNames;
 
 use super::one_pod::OnePod;
 use crate::exit::Failure;
-use crate::local::{AgentClient, LocalArgs, Unreachable};
+use crate::local::{AgentClient, LocalArgs, Unreachable, again_if_ended};
 use crate::logs::{
     LogFile, PodLogs, Printer, Streams, Style, Tail, instances, is_between_instances, is_over,
     newest_pod_logs,
@@ -151,7 +151,9 @@ async fn find(args: &Args) -> Result<Found, LogsError> {
 }
 
 async fn logs(args: &Args) -> Result<(), LogsError> {
-    let Found { agent, uid, folder, names, between } = find(args).await?;
+    let has_ended = |error: &LogsError| matches!(error, LogsError::Unreachable(error) if error.has_ended());
+    let Found { agent, uid, folder, names, between } =
+        again_if_ended(async || find(args).await, has_ended).await?;
     let name = match &args.container {
         Some(name) if names.contains(name) => name.clone(),
         Some(name) => return Err(LogsError::NoContainer { name: name.clone(), there: names }),

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::output::{self, Structured};
 use crate::clean::clean;
 use crate::columns::columns;
-use crate::local::{LocalArgs, Unreachable};
+use crate::local::{LocalArgs, Need, Unreachable, again_if_ended};
 use crate::log::remark;
 use crate::pods::{Pods, Row};
 use crate::summary::{now, span};
@@ -58,11 +58,8 @@ impl Format {
 
 pub(super) fn run(args: &Args) -> ExitCode {
     super::on_one_thread(async {
-        let shown = async {
-            let local = args.local.reach().await?;
-            Pods::of(&local).await
-        };
-        match shown.await {
+        let asking = async || Pods::of(&args.local.reach(Need::Look).await?).await;
+        match again_if_ended(asking, Unreachable::has_ended).await {
             Ok(pods) => {
                 let text = text(args, &pods);
                 if text.is_empty() && pods.are_all() {

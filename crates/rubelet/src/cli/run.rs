@@ -204,7 +204,10 @@ fn absolute(path: PathBuf) -> PathBuf {
 
 fn failure(error: &RunError) -> Failure {
     match error {
-        RunError::Sources(_) | RunError::NoPods | RunError::NodeName { .. } => Failure::Usage,
+        RunError::Sources(_)
+        | RunError::NoPods
+        | RunError::NodeName { .. }
+        | RunError::AnotherRuntime { .. } => Failure::Usage,
         RunError::Runtime(_) => Failure::Runtime,
         RunError::NotRoot
         | RunError::Place(_)

@@ -12,7 +12,9 @@ use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState};
 
 use crate::clean::{clean, clean_lines};
 use crate::http::StopRequest;
-use crate::local::{AgentClient, AgentError, Local, LocalArgs, LoneRuntime, Unreachable};
+use crate::local::{
+    AgentClient, AgentError, EndError, Local, LocalArgs, LoneRuntime, Need, Unreachable, again_if_ended,
+};
 use crate::log::remark;
 use crate::pods::{NotChosen, PodName, Pods, Row};
 
@@ -46,7 +48,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> ExitCode {
     super::on_one_thread(async {
-        match stop(args).await {
+        match again_if_ended(async || stop(args).await, NotChosen::has_ended).await {
             Ok(0) => {
                 remark("no pod runs");
                 ExitCode::SUCCESS
@@ -59,7 +61,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
 
 /// Ends pods; gives how many.
 async fn stop(args: &Args) -> Result<usize, NotChosen> {
-    let local = args.local.reach().await?;
+    let local = args.local.reach(Need::Folder).await?;
     let pods = Pods::of(&local).await?;
     let mut rows = pods.rows();
     if let Local::Runtime(lone) = &local {
@@ -118,13 +120,18 @@ async fn stop_by_agent(agent: &AgentClient, args: &Args, wanted: &[&Row]) -> Res
 /// Ends all of them at the same time, each in the time that its pod gave it, and tells of each when it has ended.
 async fn stop_in_runtime(lone: &LoneRuntime, args: &Args, wanted: &[&Row]) -> Result<(), Unreachable> {
     let may_clean_up = wanted.iter().any(|row| args.local.made(&row.uid)) && args.local.may_clean_up(lone);
+    let cleaner = if may_clean_up { args.local.cleaner() } else { None };
+    let cleaner = cleaner.as_ref();
     let ends = wanted.iter().map(|row| async move {
+        let not_ended = |error| (row.full_name(), error);
         end_in_runtime(&lone.client, args.grace_period, &PodUid::from(row.uid.as_str()))
             .await
-            .map_err(|error| (row.full_name(), error))?;
-        if may_clean_up {
-            args.local.forget(&row.uid);
-        } else if args.local.made(&row.uid) {
+            .map_err(|error| not_ended(error.into()))?;
+        if !args.local.made(&row.uid) {
+            // Nobody but the runtime knows of it.
+        } else if let Some(cleaner) = cleaner {
+            cleaner.remove(&row.uid).await.map_err(|error| not_ended(EndError::Runs(error)))?;
+        } else if !may_clean_up {
             remark(format_args!(
                 "what is left of pod {} stays where it is: an agent has the folder, and may start the pod again",
                 row.uid

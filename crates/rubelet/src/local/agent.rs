@@ -56,6 +56,19 @@ pub(crate) enum AgentError {
 }
 
 impl AgentError {
+    /// Whether the agent has ended meanwhile, as far as one can tell from how a connection breaks.
+    pub(crate) fn has_ended(&self) -> bool {
+        match self {
+            Self::Silent { source, .. } => !source.is_parse(),
+            Self::Connection { source, .. } => is_absence(source),
+            Self::NoAnswer { .. }
+            | Self::NotAllowed(_)
+            | Self::NotAllKnown
+            | Self::Refused(_)
+            | Self::NotUnderstood(_) => false,
+        }
+    }
+
     /// What was seen of an agent that runs and does not answer, if that is what is wrong.
     pub(crate) fn silence(&self) -> Option<String> {
         match self {
@@ -68,6 +81,12 @@ impl AgentError {
             | Self::NotUnderstood(_) => None,
         }
     }
+}
+
+/// Whether nobody listens, or nobody does any more.
+fn is_absence(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
+    matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | BrokenPipe)
 }
 
 /// What is known of a process that says nothing.
@@ -92,15 +111,11 @@ pub(crate) struct PodInfo {
 }
 
 impl AgentClient {
-    /// The agent at this socket; `None` if there is none.
+    /// The agent at this socket; `None` if there is none, or none any more.
     pub(super) async fn connect(socket: &Path) -> Result<Option<Self>, AgentError> {
         match UnixStream::connect(socket).await {
             Ok(_) => {}
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
-            {
-                return Ok(None);
-            }
+            Err(error) if is_absence(&error) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(AgentError::NotAllowed(socket.to_owned()));
             }
@@ -110,8 +125,11 @@ impl AgentClient {
             }
             Err(source) => return Err(AgentError::Connection { socket: socket.to_owned(), source }),
         }
-        let about = ask(socket, Method::GET, "/about", Vec::new()).await?;
-        Ok(Some(Self { socket: socket.to_owned(), about: serde_json::from_slice(&about)? }))
+        match ask(socket, Method::GET, "/about", Vec::new()).await {
+            Ok(about) => Ok(Some(Self { socket: socket.to_owned(), about: serde_json::from_slice(&about)? })),
+            Err(error) if error.has_ended() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The agent of this folder; `None` if none runs with it.

@@ -1,29 +1,28 @@
 //! How commands find the agent of this machine, or, if none runs, its runtime.
 
 mod agent;
+mod cleaner;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use rubelet_agent::board::{ContainerNames, kept_containers};
-use rubelet_agent::cgroup::PodGroups;
 use rubelet_agent::gc::remove_dead_links;
-use rubelet_agent::leavings::Leavings;
+use rubelet_agent::leavings::LeavingsError;
 use rubelet_agent::runtime::{CallError, CallFailure};
 use rubelet_agent::sync_loop::survey;
-use rubelet_agent::volumes::{DataDirectory, Volumes};
+use rubelet_agent::volumes::DataDirectory;
 use rubelet_cri::{Endpoint, EndpointError, ListFilter, Metrics, Options, RuntimeClient};
 use rubelet_model::PodRef;
-use tokio::time::Instant;
 
 use crate::endpoint::{ENVIRONMENT, endpoint_of_environment};
 use crate::exit::Failure;
 use crate::last_agent::{LastAgent, LastAgentError, USUAL_LOG_LINKS};
 use crate::log::remark;
-use crate::place::{LOOK, PATIENCE, Place, PlaceError};
+use crate::place::{Holder, Lock, Place, PlaceError, Turn};
 use crate::run::{Embedded, EmbeddedError};
 
 pub(crate) use agent::{AgentClient, AgentError, PodInfo};
+pub(crate) use cleaner::Cleaner;
 
 /// Where to look.
 #[derive(Clone, Debug, clap::Args)]
@@ -77,7 +76,7 @@ pub(crate) enum Unreachable {
     #[error("{}", .0.explanation())]
     Runtime(rubelet_cri::Error),
     #[error("{}", not_ended(.0))]
-    NotEnded(Vec<(String, CallError)>),
+    NotEnded(Vec<(String, EndError)>),
     #[error("{0}")]
     Agent(#[from] AgentError),
     #[error("{0}")]
@@ -92,7 +91,37 @@ pub(crate) enum Unreachable {
     Environment(EndpointError),
 }
 
+/// Why a pod was not ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EndError {
+    #[error("the runtime: {0}")]
+    Call(#[from] CallError),
+    #[error("something of it still runs, which the runtime does not know: {0}")]
+    Runs(LeavingsError),
+}
+
+/// What a command wants of whoever answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// To look: it is soon done.
+    Look,
+    /// To have something done in a container.
+    Exec,
+    /// That no agent, and no other command, comes between.
+    Folder,
+}
+
 impl Unreachable {
+    /// Whether who was to answer has ended meanwhile, so that another may answer now: an agent, or the embedded runtime of an
+    /// agent or a command.
+    pub(crate) fn has_ended(&self) -> bool {
+        match self {
+            Self::Agent(error) => error.has_ended(),
+            Self::Runtime(error) => error.is_unavailable(),
+            _ => false,
+        }
+    }
+
     /// How a command ends for it.
     pub(crate) fn failure(&self) -> Failure {
         match self {
@@ -109,19 +138,19 @@ impl Unreachable {
 impl LocalArgs {
     /// Finds whoever answers: the runtime that is named, or the agent, or the runtime that the last agent used, or the
     /// one that the environment names.
-    pub(crate) async fn reach(&self) -> Result<Local, Unreachable> {
+    pub(crate) async fn reach(&self, need: Need) -> Result<Local, Unreachable> {
         let folder = self.place.path()?;
         if let Some(endpoint) = &self.runtime_endpoint {
             // Whoever names the runtime need not be able to read the folder.
             let last = LastAgent::read(&folder).ok().flatten();
             return lone(endpoint, last.as_ref()).await.map(Local::Runtime);
         }
-        let last = LastAgent::read(&folder)?;
-        let deadline = Instant::now() + PATIENCE;
-        let lock = loop {
+        let mut turn = Turn::new(&self.place);
+        let (lock, last) = loop {
             if let Some(agent) = self.agent().await? {
                 return Ok(Local::Agent(agent));
             }
+            let last = LastAgent::read(&folder)?;
             // What the embedded runtime makes first.
             if last.is_none() && !folder.join("sandboxes").exists() {
                 return match endpoint_of_environment().map_err(Unreachable::Environment)? {
@@ -129,14 +158,27 @@ impl LocalArgs {
                     None => Err(Unreachable::Nobody(folder)),
                 };
             }
-            // Somebody who has the folder is an agent on its way, or a command that is soon done.
-            match self.place.try_take()? {
-                Some(lock) => break lock,
-                None if Instant::now() >= deadline => return Err(self.place.busy().into()),
-                None => tokio::time::sleep(LOOK).await,
+            // A runtime of its own is there for everybody, but an agent that is on its way knows more.
+            if need != Need::Folder
+                && !self.place.has_agent()
+                && let Some(last) = &last
+                && let Some(endpoint) = last.endpoint(&folder)?
+            {
+                return lone(&endpoint, Some(last)).await.map(Local::Runtime);
             }
+            // Whoever has the folder is an agent that comes or goes, or a command that is done at some time.
+            if let Some(lock) = self.place.try_take(Holder::Command)? {
+                break (lock, last);
+            }
+            if need == Need::Look
+                && self.place.has_command()
+                && let Ok(borrowed) = lone(&self.embedded_endpoint()?, last.as_ref()).await
+            {
+                return Ok(Local::Runtime(borrowed));
+            }
+            turn.wait(|word| remark(word)).await?;
         };
-        keep(lock);
+        lock.keep();
         if let Some(last) = &last
             && let Some(endpoint) = last.endpoint(&folder)?
         {
@@ -149,6 +191,11 @@ impl LocalArgs {
         let client = greet(&embedded.endpoint).await?;
         let node_name = last.map(|last| last.node_name);
         Ok(Local::Runtime(LoneRuntime { client, node_name, has_folder: true, _embedded: Some(embedded) }))
+    }
+
+    /// The embedded runtime of whoever has the folder.
+    fn embedded_endpoint(&self) -> Result<Endpoint, Unreachable> {
+        Ok(Endpoint::from_path(&self.place.runtime_socket()?)?)
     }
 
     /// The agent, if one runs and is to be asked.
@@ -167,7 +214,7 @@ impl LocalArgs {
     /// Whether what pods have left in the folder may be removed: it is ours, or becomes so because nobody has it. An agent
     /// that was passed over because the runtime was named has it, and cleans up after its pods.
     pub(crate) fn may_clean_up(&self, lone: &LoneRuntime) -> bool {
-        let taken = || self.place.try_take().ok().flatten().map(keep);
+        let taken = || self.place.try_take(Holder::Command).ok().flatten().map(Lock::keep);
         lone.has_folder || taken().is_some()
     }
 
@@ -185,22 +232,17 @@ impl LocalArgs {
         Ok(pods)
     }
 
-    /// Removes what a pod of ours leaves behind that was ended without an agent.
-    pub(crate) fn forget(&self, uid: &str) {
-        let (Ok(folder), Ok(Some(last))) = (self.place.path(), self.last_agent()) else { return };
-        if !self.made(uid) {
-            return;
-        }
-        let opened = last.groups.map(|groups| PodGroups::open(&groups.settings())).transpose();
-        let removed = opened.map_err(|error| error.to_string()).and_then(|groups| {
-            let volumes = Volumes::new(DataDirectory::new(folder));
-            let leavings = Leavings { groups: groups.as_ref(), logs: &last.pod_logs, volumes: &volumes };
-            leavings.remove(&uid.into()).map_err(|error| error.to_string())
-        });
-        if let Err(error) = removed {
-            remark(format_args!(
-                "what is left of pod {uid} cannot be removed: {error}; the next agent tries again"
-            ));
+    /// Who removes what pods of ours leave behind that are ended without an agent. Nobody, if there never was one.
+    pub(crate) fn cleaner(&self) -> Option<Cleaner> {
+        let (Ok(folder), Ok(Some(last))) = (self.place.path(), self.last_agent()) else { return None };
+        match Cleaner::of(last, &folder) {
+            Ok(cleaner) => Some(cleaner),
+            Err(error) => {
+                remark(format_args!(
+                    "what pods leave cannot be removed: {error}; the next agent tries again"
+                ));
+                None
+            }
         }
     }
 
@@ -230,20 +272,29 @@ async fn lone(endpoint: &Endpoint, last: Option<&LastAgent>) -> Result<LoneRunti
 }
 
 /// Whether the runtime has not answered.
-fn is_silent(error: &CallError) -> bool {
-    error.failure.is_absence() || error.failure == CallFailure::Timeout
+fn is_silent(error: &EndError) -> bool {
+    match error {
+        EndError::Call(error) => error.failure.is_absence() || error.failure == CallFailure::Timeout,
+        EndError::Runs(_) => false,
+    }
 }
 
 /// Which pods could not be ended, and why.
-fn not_ended(pods: &[(String, CallError)]) -> String {
+fn not_ended(pods: &[(String, EndError)]) -> String {
     let lines: Vec<String> =
-        pods.iter().map(|(pod, error)| format!("{pod} could not be ended: the runtime: {error}")).collect();
+        pods.iter().map(|(pod, error)| format!("{pod} could not be ended: {error}")).collect();
     lines.join("\n")
 }
 
-/// Until this process ends: no agent comes between, and an embedded runtime is not gone before.
-fn keep(lock: File) {
-    std::mem::forget(lock);
+/// Does something with whoever answers. If he has ended before he could answer, it is done once more, with whoever answers then.
+pub(crate) async fn again_if_ended<T, E>(
+    mut work: impl AsyncFnMut() -> Result<T, E>,
+    has_ended: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    match work().await {
+        Err(error) if has_ended(&error) => work().await,
+        done => done,
+    }
 }
 
 async fn greet(endpoint: &Endpoint) -> Result<RuntimeClient, Unreachable> {
@@ -251,3 +302,6 @@ async fn greet(endpoint: &Endpoint) -> Result<RuntimeClient, Unreachable> {
     client.version().await.map_err(Unreachable::Runtime)?;
     Ok(client)
 }
+
+#[cfg(test)]
+mod tests;

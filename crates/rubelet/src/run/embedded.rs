@@ -1,18 +1,27 @@
 //! The embedded runtime, inside this process.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rubelet_cri::{Endpoint, EndpointError};
 use rubelet_runtime::embedded::{Error, Options, serve};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::crew::last_words;
 use crate::place::Place;
 
 /// How often to look whether the runtime listens.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// What a runtime has locked for as long as it runs.
+const LOCK: &str = "lock";
+/// That of an agent or a command that has ended is over in a moment. Any other says so when we try.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// The embedded runtime, as long as this lives. Containers go on without it.
 #[derive(Debug)]
@@ -37,6 +46,7 @@ pub(crate) enum EmbeddedError {
 impl Embedded {
     /// Starts it, and waits until it listens.
     pub(crate) async fn start(place: &Place, cni_conf_dir: Option<PathBuf>) -> Result<Self, EmbeddedError> {
+        until_free(&place.path()?.join(LOCK)).await;
         let socket = place.runtime_socket()?;
         let endpoint = Endpoint::from_path(&socket)?;
         let options =
@@ -67,8 +77,46 @@ impl Embedded {
     }
 }
 
+/// Waits for the runtime that had the folder before, but not for long.
+async fn until_free(lock: &Path) {
+    let deadline = Instant::now() + ENDING;
+    // The file is closed before the runtime starts, so this is not what it finds.
+    while is_locked(lock) && Instant::now() < deadline {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn is_locked(lock: &Path) -> bool {
+    let shared = |file: File| flock(&file, FlockOperation::NonBlockingLockShared);
+    File::open(lock).is_ok_and(|file| shared(file) == Err(Errno::WOULDBLOCK))
+}
+
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_runtime_that_just_ends_is_waited_for_but_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(LOCK);
+        until_free(&path).await;
+        let held = File::create(&path).expect("made");
+        flock(&held, FlockOperation::NonBlockingLockExclusive).expect("free");
+        let begun = Instant::now();
+        until_free(&path).await;
+        assert!(begun.elapsed() >= ENDING && is_locked(&path));
+        let begun = Instant::now();
+        let soon_gone = async {
+            tokio::time::sleep(ENDING / 4).await;
+            drop(held);
+        };
+        tokio::join!(until_free(&path), soon_gone);
+        assert!(begun.elapsed() < ENDING / 2);
     }
 }

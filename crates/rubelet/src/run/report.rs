@@ -31,19 +31,10 @@ pub(super) fn introduce(plan: &Plan, urls: Vec<String>, runtime: &str, address: 
     let all: Vec<String> = paths.chain(urls).collect();
     plan.remarks.print(&clean(&format!("running the pods of {} with {runtime}", all.join(", "))));
     if let Some(address) = address {
-        let folder = folder_option(plan);
+        let folder = plan.place.option();
         plan.remarks.print(&format!(
             "{FAINT}http://{address}/pods shows them, rubelet ps{folder} too; Ctrl-C ends the agent, not the pods{FAINT:#}"
         ));
-    }
-}
-
-/// What to add to other commands for them to find this agent.
-fn folder_option(plan: &Plan) -> String {
-    if plan.place.is_usual() {
-        String::new()
-    } else {
-        format!(" --data-dir {}", plan.place.given().display())
     }
 }
 
@@ -56,7 +47,7 @@ pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
         plan.remarks.print(&format!("the agent has ended; {pods}"));
         return;
     }
-    let folder = folder_option(plan);
+    let folder = plan.place.option();
     let pods = if running == 1 { "1 pod goes on".to_owned() } else { format!("{running} pods go on") };
     let least = if knows { "" } else { "at least " };
     plan.remarks.print(&format!(

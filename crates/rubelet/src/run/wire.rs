@@ -62,6 +62,12 @@ pub(crate) enum RunError {
     LogThread(std::io::Error),
     #[error("{0}")]
     LastAgent(#[from] LastAgentError),
+    #[error(
+        "the pods of {} are in {theirs}, and in {ours} they would run a second time: end them first (`{stop}`), or use that \
+         runtime, or choose another folder with --data-dir",
+        folder.display()
+    )]
+    AnotherRuntime { folder: PathBuf, theirs: String, ours: String, stop: String },
     #[error("{0}")]
     Lost(#[from] Lost),
 }
@@ -86,9 +92,11 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     if let Err(why) = check_node_name(&node_name) {
         return Err(RunError::NodeName { name: node_name, why });
     }
-    let _taken = plan.place.take().await?;
+    // For good: what is under way on disks when the agent ends is over only when its process is.
+    plan.place.take(|word| plan.remarks.print(word)).await?.keep();
     oom_score::set(plan.oom_score, &plan.remarks);
     let folder = plan.place.path().map_err(|source| unusable(&plan, source))?;
+    refuse_another_runtime(&plan, &folder)?;
     let sources = sources(&plan, &node_name, &folder)?;
     let mut runtime = Connected::to(&plan).await?;
 
@@ -309,6 +317,24 @@ fn dns(plan: &Plan) -> NodeDns {
         cluster_servers: plan.cluster_dns.iter().map(IpAddr::to_string).collect(),
         cluster_domain: plan.cluster_domain.clone().unwrap_or_default(),
     }
+}
+
+/// Nobody knows of pods in a runtime that nobody asks any more.
+fn refuse_another_runtime(plan: &Plan, folder: &Path) -> Result<(), RunError> {
+    // One that cannot be read says nothing; it is written anew.
+    let Some(last) = LastAgent::read(folder).ok().flatten() else { return Ok(()) };
+    let ours = plan.runtime_endpoint.as_ref();
+    let has_pods = std::fs::read_dir(folder.join("pods")).is_ok_and(|mut pods| pods.next().is_some());
+    if last.had_runtime(folder, ours) || !has_pods {
+        return Ok(());
+    }
+    let named = |endpoint: Option<String>| endpoint.unwrap_or_else(|| "the embedded runtime".to_owned());
+    Err(RunError::AnotherRuntime {
+        folder: folder.to_owned(),
+        theirs: named(last.runtime_endpoint),
+        ours: named(ours.map(ToString::to_string)),
+        stop: format!("rubelet stop --all{}", plan.place.option()),
+    })
 }
 
 fn unusable(plan: &Plan, source: std::io::Error) -> PlaceError {

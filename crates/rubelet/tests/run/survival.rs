@@ -128,3 +128,53 @@ fn events_are_told_in_words_and_as_objects() {
     let column = names.find("NODE").expect("a column");
     assert!(values[column..].starts_with("n ") && names.ends_with("DETAIL"), "{out}");
 }
+
+/// A runtime that was killed at a bad moment may have forgotten a process that it has begun.
+#[test]
+fn what_the_runtime_has_forgotten_does_not_outlive_its_pod() {
+    let Some(mut node) = Node::start() else { return };
+    node.write("web.yaml", &node.sleeping("web", 1));
+    node.until_phase("web", "Running");
+    let groups = node.pod_groups();
+    if groups.is_empty() {
+        eprintln!("SKIPPED: pods have no control groups here");
+        return;
+    }
+    let mut forgotten = std::process::Command::new("sleep").arg(node.seconds(2)).spawn().expect("it starts");
+    for group in &groups {
+        std::fs::write(group.join("cgroup.procs"), forgotten.id().to_string()).expect("it is put there");
+    }
+    node.end_agent("-TERM");
+    node.end_pods();
+    let ended = forgotten.wait().expect("it was ours");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(9), "{ended}");
+    assert_eq!(node.pod_groups(), Vec::<std::path::PathBuf>::new());
+    node.assert_clean();
+}
+
+/// Another runtime would be given the same pods, and nobody would know any more of those in the first.
+#[test]
+fn pods_do_not_run_in_a_second_runtime_too() {
+    let Some(mut node) = Node::start() else { return };
+    node.write("web.yaml", &node.sleeping("web", 1));
+    node.until_phase("web", "Running");
+    node.end_agent("-TERM");
+    let other = format!("unix://{}", node.path("other.sock").display());
+    node.on(Some(other.clone()));
+    let run = || text(&node.run_command().output().expect("it runs"));
+    let (code, _, err) = run();
+    assert_eq!(code, Some(2), "{err}");
+    assert!(
+        err.contains(&format!("are in the embedded runtime, and in {other} they would run a second time")),
+        "{err}"
+    );
+    let data = node.path("data");
+    assert!(err.contains(&format!("`rubelet stop --all --data-dir {}`", data.display())), "{err}");
+    assert_eq!(node.sleepers(1).len(), 1);
+
+    // Whose they are is still known.
+    node.end_pods();
+    assert!(node.sleepers(1).is_empty());
+    let (code, _, err) = run();
+    assert!(code == Some(3) && err.contains("other.sock"), "now it is free to be used: {err}");
+}
