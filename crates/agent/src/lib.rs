@@ -12,6 +12,7 @@ mod fnv;
 pub mod gc;
 mod image;
 pub mod leavings;
+mod log_reader;
 pub mod manifest;
 pub mod merge;
 pub mod metrics;

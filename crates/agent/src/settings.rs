@@ -13,6 +13,7 @@ use crate::user_ids::{IdPool, IdPoolError};
 use crate::volumes::DataDirectory;
 
 pub use crate::image::PullRate;
+pub use crate::log_reader::LogReader;
 
 /// How an agent wants its PLEG: most of what starts, the agent itself has started, and it asks when that is done.
 #[must_use]
@@ -57,6 +58,8 @@ pub struct Settings {
     pub retry: Duration,
     /// How many dead instances of a container are kept, for their logs and exit codes.
     pub dead_instances: usize,
+    /// Who is to read all logs before they are removed with their instances. Nobody, usually: most logs nobody reads.
+    pub log_reader: Option<LogReader>,
     /// How many commands of probes run at the same time.
     pub exec_probes: ProbeLimits,
     /// How many images are fetched at the same time.
@@ -92,6 +95,7 @@ impl Settings {
             resync: Duration::from_secs(60),
             retry: Duration::from_secs(10),
             dead_instances: 1,
+            log_reader: None,
             exec_probes: ProbeLimits::default(),
             parallel_pulls: 1,
             pull_rate: PullRate::default(),

@@ -11,7 +11,7 @@ use super::one_pod::OnePod;
 use crate::exit::Failure;
 use crate::local::{AgentClient, LocalArgs, Unreachable, again_if_ended};
 use crate::logs::{
-    LogFile, PodLogs, Printer, Streams, Style, Tail, instances, is_between_instances, is_over,
+    LogFile, PodLogs, Printer, Streams, Style, Tail, Told, instances, is_between_instances, is_over,
     newest_pod_logs,
 };
 use crate::pods::{NotOne, Pods};
@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// Only so many lines from the end; -1 for all
     #[arg(long, value_name = "LINES", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     tail: Option<i64>,
-    /// Only what is younger: `90s`, `5m`, `2h`
+    /// Only what is younger: `90s`, `5m`, `2h`; `0s` for all
     #[arg(long, value_name = "AGE", value_parser = crate::span::parse)]
     since: Option<Duration>,
     /// Show when each line was written
@@ -169,7 +169,8 @@ async fn logs(args: &Args) -> Result<(), LogsError> {
         (false, []) if args.follow => 0,
         (false, []) => return Err(LogsError::Nothing(name)),
     };
-    let since = args.since.and_then(|age| now().checked_sub(age).ok());
+    // No age at all is no limit, as for kubectl.
+    let since = args.since.filter(|age| !age.is_zero()).and_then(|age| now().checked_sub(age).ok());
     let style = Style { since, timestamps: args.timestamps, ..Style::default() };
     let shown = Shown { printer: Printer::new(style), agent, uid, container: name };
     let tail = args.tail.and_then(|lines| usize::try_from(lines).ok());
@@ -209,7 +210,8 @@ impl Shown {
         let mut quiet = 0_u32;
         loop {
             let printer = &mut self.printer;
-            let has_more = tail.read(&mut |line| screen.show(printer, line)).map_err(unreadable)?;
+            let has_more = tail.read(&mut |told| screen.take(printer, told)).map_err(unreadable)?;
+            screen.catch_up(printer);
             if screen.is_gone() {
                 return screen.result();
             }
@@ -217,7 +219,7 @@ impl Shown {
             has_begun |= folder.exists();
             if quiet % ASK_AFTER == ASK_AFTER - 1 && self.is_over(has_begun && !folder.exists()).await {
                 let printer = &mut self.printer;
-                tail.read_to_end(&mut |line| screen.show(printer, line)).map_err(unreadable)?;
+                tail.read_to_end(&mut |told| screen.take(printer, told)).map_err(unreadable)?;
                 screen.finish(printer);
                 return screen.result();
             }
@@ -246,6 +248,17 @@ struct Screen {
 impl Screen {
     fn show(&mut self, printer: &mut Printer, line: &[u8]) {
         self.write(|streams| printer.show(line, streams));
+    }
+
+    fn take(&mut self, printer: &mut Printer, told: Told<'_>) {
+        match told {
+            Told::Line(line) => self.show(printer, line),
+            Told::EndOfInstance => self.write(|streams| printer.end_lines(streams)),
+        }
+    }
+
+    fn catch_up(&mut self, printer: &mut Printer) {
+        self.write(|streams| printer.catch_up(streams));
     }
 
     fn finish(&mut self, printer: &mut Printer) {

@@ -215,6 +215,7 @@ fn failure(error: &RunError) -> Failure {
         | RunError::Server(_)
         | RunError::Record(_)
         | RunError::LogThread(_)
+        | RunError::Unshown(_)
         | RunError::LastAgent(_)
         | RunError::Lost(_) => Failure::System,
     }

@@ -75,19 +75,42 @@ impl Printer {
         to.write_all(&std::mem::take(&mut open.text))
     }
 
-    /// Shows what there is of lines without an end: it will not come.
+    /// Shows what there is of lines without an end, as the end may take long to come: all that was written was read. Not where
+    /// lines of others may come between, as they do where each has a prefix.
+    pub(crate) fn catch_up(&mut self, streams: &mut Streams<'_>) -> io::Result<()> {
+        if !self.style.prefix.is_empty() {
+            return Ok(());
+        }
+        self.each_open(streams, |open, to| {
+            open.has_begun = true;
+            to.write_all(&std::mem::take(&mut open.text))
+        })
+    }
+
+    /// Ends the lines without an end: whoever wrote them has ended, and what comes is another's.
+    pub(crate) fn end_lines(&mut self, streams: &mut Streams<'_>) -> io::Result<()> {
+        self.each_open(streams, |open, to| {
+            let mut text = std::mem::take(open).text;
+            text.push(b'\n');
+            to.write_all(&text)
+        })
+    }
+
+    /// Shows what there is of lines without an end: it will not come, and nothing comes after it. Among the lines of others it is
+    /// a line; alone it is what was written.
     pub(crate) fn finish(&mut self, streams: &mut Streams<'_>) -> io::Result<()> {
-        let has_prefix = !self.style.prefix.is_empty();
+        if self.style.prefix.is_empty() { self.catch_up(streams) } else { self.end_lines(streams) }
+    }
+
+    fn each_open(
+        &mut self,
+        streams: &mut Streams<'_>,
+        show: impl Fn(&mut Open, &mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
         for (open, to) in [(&mut self.out, &mut *streams.out), (&mut self.err, &mut *streams.err)] {
-            let Open { mut text, has_begun } = std::mem::take(open);
-            if text.is_empty() && !has_begun {
-                continue;
+            if open.has_begun || !open.text.is_empty() {
+                show(open, to)?;
             }
-            // Among the lines of others it is a line; alone it is what was written.
-            if has_prefix {
-                text.push(b'\n');
-            }
-            to.write_all(&text)?;
         }
         Ok(())
     }
@@ -144,6 +167,37 @@ mod tests {
         ];
         for (style, out, err) in &table {
             assert_eq!(texts(style, &lines), ((*out).to_owned(), (*err).to_owned()), "{style:?}");
+        }
+    }
+
+    #[test]
+    fn last_words_are_shown_when_they_are_written_and_are_no_beginning_of_what_another_writes() {
+        let plain = Style::default();
+        let prefixed = Style { prefix: "[web] ".to_owned(), ..plain.clone() };
+        let timed = Style { timestamps: true, ..plain.clone() };
+        // What is shown when all is read that there is, and what when another instance has begun to write.
+        let table = [
+            (plain, "fatal: boom", "fatal: boom\nstarting\n"),
+            (timed, "12:00 fatal: boom", "12:00 fatal: boom\n12:01 starting\n"),
+            // Others may write in between.
+            (prefixed, "", "[web] fatal: boom\n[web] starting\n"),
+        ];
+        for (style, at_once, in_the_end) in table {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let mut printer = Printer::new(style.clone());
+            let mut with = |what: &mut dyn FnMut(&mut Printer, &mut Streams<'_>) -> io::Result<()>| {
+                what(&mut printer, &mut Streams { out: &mut out, err: &mut err }).unwrap();
+                String::from_utf8(out.clone()).unwrap()
+            };
+            with(&mut |printer, streams| printer.show(b"12:00 stdout P fatal: ", streams));
+            with(&mut Printer::catch_up);
+            with(&mut |printer, streams| printer.show(b"12:00 stdout P boom", streams));
+            for _ in 0..2 {
+                assert_eq!(with(&mut Printer::catch_up), at_once, "{style:?}");
+            }
+            with(&mut Printer::end_lines);
+            with(&mut |printer, streams| printer.show(b"12:01 stdout F starting", streams));
+            assert_eq!(with(&mut Printer::end_lines), in_the_end, "{style:?}: nothing is left to end");
         }
     }
 

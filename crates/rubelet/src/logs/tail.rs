@@ -151,6 +151,15 @@ impl At {
     }
 }
 
+/// What a reader of the logs of a container is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told<'a> {
+    /// A line, as it is in the log.
+    Line(&'a [u8]),
+    /// All that this instance wrote was told; what comes is another's.
+    EndOfInstance,
+}
+
 /// Reads the log of a container as it grows.
 pub(crate) struct Tail {
     folder: PathBuf,
@@ -167,21 +176,26 @@ impl Tail {
         Self { folder, from, last_lines, at: None }
     }
 
-    /// Gives every line that was written since. Whether anything was there.
-    pub(crate) fn read(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-        self.go_on(each, false)
+    /// Tells every line that was written since. Whether anything was there.
+    pub(crate) fn read(&mut self, tell: &mut dyn FnMut(Told<'_>)) -> io::Result<bool> {
+        self.go_on(tell, false)
     }
 
-    /// Gives all that is left, of a container that writes no more.
-    pub(crate) fn read_to_end(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        self.go_on(each, true)?;
+    /// Tells all that is left, of a container that writes no more.
+    pub(crate) fn read_to_end(&mut self, tell: &mut dyn FnMut(Told<'_>)) -> io::Result<()> {
+        self.go_on(tell, true)?;
         if let Some(at) = self.at.take() {
-            at.file.finish(each);
+            at.file.finish(&mut |line| tell(Told::Line(line)));
         }
         Ok(())
     }
 
-    fn go_on(&mut self, each: &mut dyn FnMut(&[u8]), is_over: bool) -> io::Result<bool> {
+    /// The instance that is being read, if there is one yet. All before it were read.
+    pub(crate) fn instance(&self) -> Option<u32> {
+        self.at.as_ref().map(|at| at.number)
+    }
+
+    fn go_on(&mut self, tell: &mut dyn FnMut(Told<'_>), is_over: bool) -> io::Result<bool> {
         let mut has_read = false;
         loop {
             if self.at.is_none() {
@@ -190,6 +204,7 @@ impl Tail {
             let Some(at) = &mut self.at else { return Ok(has_read) };
             // Asked before reading: what was written before that came is then all read.
             let next = at.next(&self.folder)?;
+            let each = &mut |line: &[u8]| tell(Told::Line(line));
             has_read |= at.file.read(each)?;
             match next {
                 Next::Nothing => return Ok(has_read),
@@ -206,7 +221,8 @@ impl Tail {
                 Next::Instance(number) => {
                     self.from = number;
                     if let Some(at) = self.at.take() {
-                        at.file.finish(each);
+                        at.file.finish(&mut |line| tell(Told::Line(line)));
+                        tell(Told::EndOfInstance);
                     }
                 }
             }

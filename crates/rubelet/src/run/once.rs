@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use rubelet_agent::board::{PodView, Stage};
 use rubelet_agent::manifest::{Issue, Problem, Severity};
 use rubelet_agent::runtime::{ImageStore, Runtime};
+use rubelet_agent::settings::LogReader;
 use rubelet_agent::source::SourceId;
 use rubelet_agent::sync_loop::{Agent, AgentHandle, Outlook, PodSelector, Readiness};
 
@@ -22,9 +24,14 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     agent: Agent<R>,
     handle: &AgentHandle,
     plan: &Plan,
+    reader: LogReader,
     until: impl Future<Output = ()>,
 ) -> Result<Ended, RunError> {
-    let mut logs = Follower::new(plan.pod_logs.clone()).map_err(RunError::LogThread)?;
+    let remarks = plan.remarks.clone();
+    let complain = move |error: &io::Error| {
+        remarks.print(&format!("what containers write cannot be shown: {error}; the pods go on"));
+    };
+    let mut logs = Follower::new(plan.pod_logs.clone(), reader, complain).map_err(RunError::LogThread)?;
     let finished = async {
         let mut ready = handle.ready();
         let mut changes = handle.board().changes();
@@ -40,23 +47,27 @@ pub(super) async fn run<R: Runtime + ImageStore>(
         let mut had_pods = false;
         loop {
             let all = handle.board().all();
-            logs.follow(all.iter().map(|view| &*view.pod));
+            logs.follow(all.iter().map(|view| (&*view.pod, &view.status)));
             let now = *outlook.borrow_and_update();
             had_pods |= now.wanted > 0;
             match course(&all, now) {
                 Course::GoesOn => {}
                 Course::Empty if had_pods => {
-                    logs.finish().await;
+                    // That it could not be shown was said.
+                    let _ = logs.finish().await;
                     plan.remarks.print("no pod is left: they were taken away before all had ended");
                     return Ok(Ended::SomeFailed);
                 }
                 Course::Empty => return Err(RunError::NoPods),
                 Course::Over(barred) => {
-                    logs.finish().await;
+                    let shown = logs.finish().await;
                     barred.iter().for_each(|barred| plan.remarks.print(&clean_lines(&barred.to_string())));
                     let is_well = all.iter().all(|view| has_succeeded(view)) && !has_broken_manifests(handle);
                     take_down(handle).await;
-                    return Ok(if is_well { Ended::AllSucceeded } else { Ended::SomeFailed });
+                    return match shown {
+                        Err(error) if is_well => Err(RunError::Unshown(error)),
+                        _ => Ok(if is_well { Ended::AllSucceeded } else { Ended::SomeFailed }),
+                    };
                 }
             }
             let changed = tokio::select! {

@@ -14,7 +14,7 @@ use rubelet_agent::gc::{ImageCollector, LogLinks, LogRotation};
 use rubelet_agent::manifest::check_node_name;
 use rubelet_agent::pod::{Growth, NodeDns};
 use rubelet_agent::runtime::{CallBook, CriRuntime};
-use rubelet_agent::settings::{Settings, pleg_config};
+use rubelet_agent::settings::{LogReader, Settings, pleg_config};
 use rubelet_agent::source::{Feed, Inbox};
 use rubelet_agent::sync_loop::{Agent, AgentParts};
 use rubelet_agent::volumes::DataDirectory;
@@ -60,6 +60,8 @@ pub(crate) enum RunError {
     Record(#[from] RecordError),
     #[error("cannot start a thread for the logs of pods: {0}")]
     LogThread(std::io::Error),
+    #[error("all pods have succeeded, but not all that they wrote could be shown: {0}")]
+    Unshown(std::io::Error),
     #[error("{0}")]
     LastAgent(#[from] LastAgentError),
     #[error(
@@ -127,7 +129,10 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         groups: groups.as_ref().map(|(_, settings)| Groups::of(settings)),
     };
     told.write(&folder)?;
-    let settings = settings(&plan, folder.clone(), node_name, &runtime);
+    let mut settings = settings(&plan, folder.clone(), node_name, &runtime);
+    let log_reader = LogReader::default();
+    // Their logs are shown, and pods that run once are taken down in the end.
+    settings.log_reader = plan.once.then(|| log_reader.clone());
     let data = settings.data.clone();
     let inbox = Inbox::default();
     let (feed, updates) = Feed::new(inbox.clone());
@@ -174,7 +179,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     };
     let running = async {
         if plan.once {
-            once::run(agent, &handle, &plan, until).await
+            once::run(agent, &handle, &plan, log_reader, until).await
         } else {
             Ok(report::run(agent, &handle, &plan.remarks, until).await)
         }

@@ -93,7 +93,7 @@ fn following_ends_when_the_container_is_done_or_its_pod_is_gone() {
     assert_eq!(job.shown(), b"one\ntw\xffo");
 
     // That one is started again, and read on.
-    node.until("a second life", || web.shown().starts_with(b"one\ntw\xffoone\ntw\xffo"));
+    node.until("a second life", || web.shown().starts_with(b"one\ntw\xffo\none\ntw\xffo"));
     assert_eq!(web.process.try_wait().expect("it is ours"), None);
     node.remove("web.yaml");
     assert_eq!(web.ended(), Some(0), "{}", node.said());

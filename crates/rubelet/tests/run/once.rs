@@ -115,3 +115,39 @@ fn what_a_manifest_said_before_is_not_run() {
     assert!(err.contains("spec.restartPolicy: Unsupported value: \"Nver\""), "{err}");
     assert_eq!(left(), 0);
 }
+
+/// Every attempt is shown, however soon the next one comes: the first one often says what is wrong.
+#[test]
+fn the_words_of_every_attempt_are_shown() {
+    let Some(node) = Node::new() else { return };
+    node.configure("crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n");
+    let script =
+        "echo x >> /out/tried; n=$(grep -c x /out/tried); echo attempt $n; printf \"end of $n\"; [ $n = 4 ]";
+    let volume = format!("  volumes: [{{name: out, hostPath: {{path: {}}}}}]\n", node.path("").display());
+    let mounted = "    volumeMounts: [{name: out, mountPath: /out}]\n";
+    node.write("job.yaml", &(job("job", script, "OnFailure") + mounted + &volume));
+    let (code, out, err) = text(&node.run_command().arg("--once").output().expect("it runs"));
+    let line = |text: &str, n: u32| format!("[job-n/c] {text} {n}\n");
+    let wanted: String = (1..=4).map(|n| line("attempt", n) + &line("end of", n)).collect();
+    assert_eq!((code, out), (Some(0), wanted), "{err}");
+    node.assert_clean();
+}
+
+#[test]
+fn what_cannot_be_shown_does_not_pass_for_a_success() {
+    let Some(node) = Node::new() else { return };
+    node.write("job.yaml", &job("job", "echo well done", "Never"));
+    let once = || {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a full disk");
+        text(&node.run_command().arg("--once").stdout(full).output().expect("it runs"))
+    };
+    let (code, _, err) = once();
+    assert_eq!(code, Some(1), "{err}");
+    assert!(
+        err.contains("cannot be shown: No space left on device") && err.contains("the pods go on"),
+        "{err}"
+    );
+    node.assert_clean();
+    node.write("job.yaml", &job("job", "echo no luck; exit 3", "Never"));
+    assert_eq!(once().0, Some(5), "how the pods ended comes first");
+}

@@ -113,15 +113,17 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     /// Removes what instances of a container left on disk, up to that of this number, but for those that stay. Some of
-    /// them may be long gone themselves.
+    /// them may be long gone themselves. What somebody is still to read goes with what is removed next.
     async fn remove_files(&self, container: &str, last: u32, stay: Vec<u32>) -> io::Result<()> {
         let logs = log_directory(&self.tools.settings.logs, self.pod).join(container);
         // A UID that cannot be a folder was refused with its manifest.
         let words = self.tools.settings.data.pod(spec::uid(self.pod).as_str());
         let words = words.ok().map(|directory| directory.container(container));
+        let reader = self.tools.settings.log_reader.clone();
         off_thread(move || {
             let are_gone = |number: u32| number <= last && !stay.contains(&number);
-            files::remove_logs(&logs, are_gone)?;
+            let is_to_read = |number| reader.as_ref().is_some_and(|reader| reader.is_to_read(&logs, number));
+            files::remove_logs(&logs, |number| are_gone(number) && !is_to_read(number))?;
             words.map_or(Ok(()), |words| files::remove_last_words(&words, are_gone))
         })
         .await

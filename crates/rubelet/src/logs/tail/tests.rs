@@ -28,14 +28,22 @@ impl Scene {
 
     fn read(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
-        self.tail.read(&mut |line| lines.push(String::from_utf8_lossy(line).into_owned())).unwrap();
+        self.tail.read(&mut |told| lines.push(text(told))).unwrap();
         lines
     }
 
     fn read_to_end(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
-        self.tail.read_to_end(&mut |line| lines.push(String::from_utf8_lossy(line).into_owned())).unwrap();
+        self.tail.read_to_end(&mut |told| lines.push(text(told))).unwrap();
         lines
+    }
+}
+
+/// A line, or that an instance has ended.
+fn text(told: Told<'_>) -> String {
+    match told {
+        Told::Line(line) => String::from_utf8_lossy(line).into_owned(),
+        Told::EndOfInstance => "(end)".to_owned(),
     }
 }
 
@@ -122,11 +130,13 @@ fn instances_follow_each_other_from_the_oldest_that_is_there() {
     assert_eq!(scene.read(), ["two"]);
     scene.write("2.log", "last words");
     scene.write("4.log", "four\n");
-    assert_eq!(scene.read(), ["last words", "four"]);
+    assert_eq!(scene.tail.instance(), Some(2));
+    assert_eq!(scene.read(), ["last words", "(end)", "four"]);
+    assert_eq!(scene.tail.instance(), Some(4));
     fs::remove_file(scene.path("2.log")).unwrap();
     fs::remove_file(scene.path("4.log")).unwrap();
     scene.write("5.log", "five\n");
-    assert_eq!(scene.read(), ["five"]);
+    assert_eq!(scene.read(), ["(end)", "five"]);
 }
 
 #[test]
