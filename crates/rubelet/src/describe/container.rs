@@ -3,14 +3,21 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStatus, EnvVar, EnvVarSource, VolumeMount,
+    Container, ContainerState, ContainerStatus, EnvVar, EnvVarSource, Pod, ResourceFieldSelector, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use rubelet_agent::downward::{NodeFacts, PodFacts};
+use rubelet_agent::manifest::Objects;
 
 use super::sheet::Sheet;
-use super::{NONE, one_line, probe};
+use super::{NONE, probe};
 
-pub(super) fn describe(sheet: &mut Sheet, container: &Container, status: Option<&ContainerStatus>) {
+pub(super) fn describe(
+    sheet: &mut Sheet,
+    pod: &Pod,
+    container: &Container,
+    status: Option<&ContainerStatus>,
+) {
     sheet.line(&format!("{}:", container.name));
     sheet.indented(|sheet| {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -27,7 +34,8 @@ pub(super) fn describe(sheet: &mut Sheet, container: &Container, status: Option<
         for (name, words) in [("Command", &container.command), ("Args", &container.args)] {
             if let Some(words) = words {
                 sheet.line(&format!("{name}:"));
-                sheet.indented(|sheet| words.iter().for_each(|word| sheet.line(&one_line(word))));
+                let lines = words.iter().flat_map(|word| word.trim_end_matches('\n').split('\n'));
+                sheet.indented(|sheet| lines.for_each(|line| sheet.line(line)));
             }
         }
         if let Some(status) = status {
@@ -49,7 +57,7 @@ pub(super) fn describe(sheet: &mut Sheet, container: &Container, status: Option<
         for (name, probe) in probes {
             sheet.fields(&[(name, probe.as_ref().map(probe::words).unwrap_or_default())]);
         }
-        environment(sheet, container);
+        environment(sheet, pod, container);
         mounts(sheet, container.volume_mounts.as_deref().unwrap_or_default());
     });
 }
@@ -101,14 +109,16 @@ fn quantities(sheet: &mut Sheet, name: &str, quantities: Option<&BTreeMap<String
     });
 }
 
-fn environment(sheet: &mut Sheet, container: &Container) {
+fn environment(sheet: &mut Sheet, pod: &Pod, container: &Container) {
     let sources = container.env_from.iter().flatten().map(|source| {
         let (kind, name, optional) = match (&source.config_map_ref, &source.secret_ref) {
             (Some(map), _) => ("ConfigMap", map.name.clone(), map.optional),
             (None, Some(secret)) => ("Secret", secret.name.clone(), secret.optional),
             (None, None) => ("unknown", String::new(), None),
         };
-        (name, format!("{kind}  Optional: {}", optional.unwrap_or(false)))
+        let prefix = source.prefix.as_ref().filter(|prefix| !prefix.is_empty());
+        let prefix = prefix.map(|prefix| format!(" with prefix '{prefix}'")).unwrap_or_default();
+        (name, format!("{kind}{prefix}  Optional: {}", optional.unwrap_or(false)))
     });
     let sources: Vec<(String, String)> = sources.collect();
     if !sources.is_empty() {
@@ -124,20 +134,25 @@ fn environment(sheet: &mut Sheet, container: &Container) {
     }
     sheet.line("Environment:");
     sheet.indented(|sheet| {
-        variables.iter().for_each(|variable| sheet.fields(&[(variable.name.as_str(), value(variable))]));
+        for variable in variables {
+            // One that is empty is there, too.
+            sheet.list(&variable.name, value(pod, container, variable).split('\n').map(ToOwned::to_owned));
+        }
     });
 }
 
 /// A value, or where it comes from. What is secret stays so.
-fn value(variable: &EnvVar) -> String {
+fn value(pod: &Pod, container: &Container, variable: &EnvVar) -> String {
     let Some(source) = &variable.value_from else {
-        return one_line(variable.value.as_deref().unwrap_or_default());
+        return variable.value.clone().unwrap_or_default();
     };
     match source {
         EnvVarSource { field_ref: Some(field), .. } => {
             format!("({}:{})", field.api_version.as_deref().unwrap_or("v1"), field.field_path)
         }
-        EnvVarSource { resource_field_ref: Some(field), .. } => field.resource.clone(),
+        EnvVarSource { resource_field_ref: Some(field), .. } => {
+            format!("{} ({})", amount(pod, container, field), field.resource)
+        }
         EnvVarSource { secret_key_ref: Some(key), .. } => format!(
             "<set to the key '{}' in secret '{}'>  Optional: {}",
             key.key,
@@ -151,6 +166,19 @@ fn value(variable: &EnvVar) -> String {
             key.optional.unwrap_or(false)
         ),
         _ => "<set from elsewhere>".to_owned(),
+    }
+}
+
+/// What a container may use or has asked for, as its environment has it; without a limit that is what the node has, which only the
+/// agent knows.
+fn amount(pod: &Pod, container: &Container, field: &ResourceFieldSelector) -> String {
+    let (node, objects) = (NodeFacts::default(), Objects::default());
+    let facts = PodFacts { pod, objects: &objects, node: &node, pod_ips: &[] };
+    let is_of_node = matches!(field.resource.as_str(), "limits.cpu" | "limits.memory");
+    match facts.resource(field, Some(container)) {
+        Ok(amount) if amount == "0" && is_of_node => "node allocatable".to_owned(),
+        Ok(amount) => amount,
+        Err(error) => error.to_string(),
     }
 }
 

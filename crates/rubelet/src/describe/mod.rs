@@ -10,7 +10,7 @@ mod volume;
 
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus, Toleration};
 use rubelet_model::RuntimePod;
 
 use crate::local::PodInfo;
@@ -33,11 +33,20 @@ pub(crate) fn told(info: &PodInfo, now: &Zoned) -> String {
         ("Containers", Some(spec.containers.as_slice()), &status.container_statuses),
     ];
     for (title, containers, statuses) in sections {
-        section(&mut sheet, title, containers.unwrap_or_default(), statuses.as_deref().unwrap_or_default());
+        let (containers, statuses) =
+            (containers.unwrap_or_default(), statuses.as_deref().unwrap_or_default());
+        section(&mut sheet, title, pod, containers, statuses);
     }
     conditions(&mut sheet, &status);
     volumes(&mut sheet, &spec);
     sheet.fields(&[("QoS Class", status.qos_class.unwrap_or_default())]);
+    sheet.list(
+        "Node-Selectors",
+        spec.node_selector.iter().flatten().map(|(key, value)| format!("{key}={value}")),
+    );
+    let mut tolerations = spec.tolerations.clone().unwrap_or_default();
+    tolerations.sort_by(|one, other| one.key.cmp(&other.key));
+    sheet.list("Tolerations", tolerations.iter().map(toleration));
     if events.is_empty() {
         sheet.fields(&[("Events", NONE.to_owned())]);
     } else {
@@ -59,6 +68,8 @@ fn about(sheet: &mut Sheet, pod: &Pod, spec: &PodSpec, status: &PodStatus, stage
         ("Name", text(&metadata.name)),
         ("Namespace", text(&metadata.namespace)),
         ("UID", text(&metadata.uid)),
+        ("Priority", spec.priority.map(|priority| priority.to_string()).unwrap_or_default()),
+        ("Priority Class Name", text(&spec.priority_class_name)),
         ("Node", node),
         ("Start Time", started),
     ]);
@@ -81,7 +92,13 @@ fn about(sheet: &mut Sheet, pod: &Pod, spec: &PodSpec, status: &PodStatus, stage
     }
 }
 
-fn section(sheet: &mut Sheet, title: &str, containers: &[Container], statuses: &[ContainerStatus]) {
+fn section(
+    sheet: &mut Sheet,
+    title: &str,
+    pod: &Pod,
+    containers: &[Container],
+    statuses: &[ContainerStatus],
+) {
     if containers.is_empty() {
         return;
     }
@@ -89,7 +106,7 @@ fn section(sheet: &mut Sheet, title: &str, containers: &[Container], statuses: &
     sheet.indented(|sheet| {
         for container in containers {
             let status = statuses.iter().find(|status| status.name == container.name);
-            container::describe(sheet, container, status);
+            container::describe(sheet, pod, container, status);
         }
     });
 }
@@ -123,6 +140,22 @@ fn volumes(sheet: &mut Sheet, spec: &PodSpec) {
     }
     sheet.line("Volumes:");
     sheet.indented(|sheet| volumes.iter().for_each(|volume| volume::describe(sheet, volume)));
+}
+
+/// `key=value:NoExecute for 300s`, or `op=Exists` for one that tolerates everything.
+fn toleration(toleration: &Toleration) -> String {
+    let Toleration { key, value, effect, operator, toleration_seconds } = toleration;
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let mut taint = given(key).unwrap_or_default();
+    taint.extend(given(value).map(|value| format!("={value}")));
+    taint.extend(given(effect).map(|effect| format!(":{effect}")));
+    let exists = operator.as_deref() == Some("Exists") && given(value).is_none();
+    let words = [
+        given(&Some(taint)),
+        exists.then(|| "op=Exists".to_owned()),
+        toleration_seconds.map(|seconds| format!("for {seconds}s")),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// What a runtime alone can tell.

@@ -22,7 +22,7 @@ fn action(probe: &Probe) -> String {
         IntOrString::String(name) => name.clone(),
     };
     if let Some(exec) = &probe.exec {
-        format!("exec {:?}", exec.command.clone().unwrap_or_default())
+        format!("exec [{}]", exec.command.as_deref().unwrap_or_default().join(" "))
     } else if let Some(http) = &probe.http_get {
         let scheme = http.scheme.as_deref().unwrap_or("HTTP").to_lowercase();
         let host = http.host.as_deref().unwrap_or_default();

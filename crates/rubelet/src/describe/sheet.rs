@@ -50,13 +50,18 @@ impl Sheet {
     /// Names and values; those without a value are left out, those of several lines go below their name.
     pub(super) fn fields(&mut self, fields: &[(&str, String)]) {
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-            let width = COLUMN.max(name.len() + 3) - 1;
-            if value.trim_end().contains('\n') {
-                self.line(&format!("{name}:"));
-                self.indented(|sheet| sheet.lines(value));
-            } else {
-                self.line(&format!("{:<width$}{}", format!("{name}:"), value.trim_end()));
-            }
+            self.field(name, value);
+        }
+    }
+
+    /// A name and its value, also if that is empty.
+    pub(super) fn field(&mut self, name: &str, value: &str) {
+        let width = COLUMN.max(name.len() + 3) - 1;
+        if value.trim_end().contains('\n') {
+            self.line(&format!("{name}:"));
+            self.indented(|sheet| sheet.lines(value));
+        } else {
+            self.line(&format!("{:<width$}{}", format!("{name}:"), value.trim_end()));
         }
     }
 

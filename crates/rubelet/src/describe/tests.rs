@@ -14,7 +14,12 @@ fn info() -> PodInfo {
             "annotations": {"kubernetes.io/config.source": "file", "note": "two\nlines"}
         },
         "spec": {
-            "nodeName": "node1",
+            "nodeName": "node1", "priority": 0, "nodeSelector": {"disk": "ssd"},
+            "tolerations": [
+                {"operator": "Exists"},
+                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+                {"key": "dedicated", "operator": "Equal", "value": "web"}
+            ],
             "initContainers": [{
                 "name": "setup", "image": "host", "command": ["sh", "-c", "echo one\necho two\n"]
             }],
@@ -24,9 +29,16 @@ fn info() -> PodInfo {
                 "resources": {"limits": {"cpu": "500m", "memory": "64Mi"}, "requests": {"cpu": "100m"}},
                 "livenessProbe": {"httpGet": {"path": "/alive", "port": "http"}, "periodSeconds": 5},
                 "readinessProbe": {"exec": {"command": ["cat", "/ready"]}},
-                "envFrom": [{"configMapRef": {"name": "settings"}}],
+                "envFrom": [
+                    {"configMapRef": {"name": "settings"}},
+                    {"secretRef": {"name": "keys", "optional": true}, "prefix": "KEY_"}
+                ],
                 "env": [
                     {"name": "COLOR", "value": "blue"},
+                    {"name": "EMPTY", "value": ""},
+                    {"name": "LINES", "value": "one\ntwo"},
+                    {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+                    {"name": "DISK", "valueFrom": {"resourceFieldRef": {"resource": "requests.ephemeral-storage"}}},
                     {"name": "ME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
                     {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "p"}}}
                 ],
@@ -38,7 +50,16 @@ fn info() -> PodInfo {
             "volumes": [
                 {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}},
                 {"name": "conf", "configMap": {"name": "settings", "optional": true}},
-                {"name": "logs", "hostPath": {"path": "/var/log", "type": "Directory"}}
+                {"name": "logs", "hostPath": {"path": "/var/log", "type": "Directory"}},
+                {"name": "about", "downwardAPI": {"items": [
+                    {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+                    {"path": "cpus", "resourceFieldRef": {"containerName": "web", "resource": "limits.cpu"}}
+                ]}},
+                {"name": "all", "projected": {"sources": [
+                    {"secret": {"name": "keys", "items": [{"key": "p", "path": "password"}]}},
+                    {"configMap": {"name": "settings", "optional": true}},
+                    {"downwardAPI": {"items": [{"path": "me", "fieldRef": {"fieldPath": "metadata.name"}}]}}
+                ]}}
             ]
         },
         "status": {
@@ -114,6 +135,7 @@ fn a_pod_of_which_little_is_known() {
     info.stage = "terminated".to_owned();
     let spec = info.pod.spec.as_mut().unwrap();
     (spec.volumes, spec.init_containers) = (None, None);
+    (spec.node_selector, spec.tolerations, spec.priority) = (None, None, None);
     spec.containers = serde_json::from_value(json!([{"name": "web", "image": "web:1"}])).unwrap();
     info.pod.metadata.annotations = None;
     info.pod.status = serde_json::from_value(json!({

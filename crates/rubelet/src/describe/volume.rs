@@ -1,56 +1,77 @@
 //! One volume of a description.
 
-use k8s_openapi::api::core::v1::{Volume, VolumeProjection};
+use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Volume, VolumeProjection};
 
 use super::sheet::Sheet;
 
 pub(super) fn describe(sheet: &mut Sheet, volume: &Volume) {
     sheet.line(&format!("{}:", volume.name));
-    sheet.indented(|sheet| {
-        for (name, value) in fields(volume) {
-            sheet.fields(&[(name, value)]);
-        }
-    });
+    sheet.indented(|sheet| source(sheet, volume));
 }
 
-fn fields(volume: &Volume) -> Vec<(&'static str, String)> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let optional = |optional: Option<bool>| ("Optional", optional.unwrap_or(false).to_string());
+fn source(sheet: &mut Sheet, volume: &Volume) {
     if let Some(empty) = &volume.empty_dir {
-        let kind = "EmptyDir (a temporary directory that shares a pod's lifetime)";
-        let limit = empty.size_limit.as_ref().map_or_else(|| "<unset>".to_owned(), |limit| limit.0.clone());
-        vec![("Type", kind.to_owned()), ("Medium", text(&empty.medium)), ("SizeLimit", limit)]
+        sheet.field("Type", "EmptyDir (a temporary directory that shares a pod's lifetime)");
+        sheet.field("Medium", empty.medium.as_deref().unwrap_or_default());
+        sheet.field("SizeLimit", empty.size_limit.as_ref().map_or("<unset>", |limit| &limit.0));
     } else if let Some(host) = &volume.host_path {
-        vec![
-            ("Type", "HostPath (bare host directory volume)".to_owned()),
-            ("Path", host.path.clone()),
-            ("HostPathType", text(&host.type_)),
-        ]
+        sheet.field("Type", "HostPath (bare host directory volume)");
+        sheet.field("Path", &host.path);
+        sheet.field("HostPathType", host.type_.as_deref().unwrap_or_default());
     } else if let Some(map) = &volume.config_map {
-        let kind = "ConfigMap (a volume populated by a ConfigMap)".to_owned();
-        vec![("Type", kind), ("Name", map.name.clone()), optional(map.optional)]
+        sheet.field("Type", "ConfigMap (a volume populated by a ConfigMap)");
+        named(sheet, "Name", &map.name, map.optional, map.items.as_deref());
     } else if let Some(secret) = &volume.secret {
-        let kind = "Secret (a volume populated by a Secret)".to_owned();
-        vec![("Type", kind), ("SecretName", text(&secret.secret_name)), optional(secret.optional)]
-    } else if volume.downward_api.is_some() {
-        vec![("Type", "DownwardAPI (a volume populated by information about the pod)".to_owned())]
+        sheet.field("Type", "Secret (a volume populated by a Secret)");
+        let name = secret.secret_name.as_deref().unwrap_or_default();
+        named(sheet, "SecretName", name, secret.optional, secret.items.as_deref());
+    } else if let Some(downward) = &volume.downward_api {
+        sheet.field("Type", "DownwardAPI (a volume populated by information about the pod)");
+        files(sheet, downward.items.as_deref());
     } else if let Some(projected) = &volume.projected {
-        let kind = "Projected (a volume that contains injected data from multiple sources)".to_owned();
-        let sources = projected.sources.iter().flatten().map(source).collect::<Vec<_>>().join(", ");
-        vec![("Type", kind), ("Sources", sources)]
+        sheet.field("Type", "Projected (a volume that contains injected data from multiple sources)");
+        projected.sources.iter().flatten().for_each(|source| projection(sheet, source));
     } else {
-        vec![("Type", "<unknown>".to_owned())]
+        sheet.field("Type", "<unknown>");
     }
 }
 
-fn source(source: &VolumeProjection) -> String {
+fn projection(sheet: &mut Sheet, source: &VolumeProjection) {
     if let Some(map) = &source.config_map {
-        format!("ConfigMap {}", map.name)
+        named(sheet, "ConfigMapName", &map.name, map.optional, map.items.as_deref());
     } else if let Some(secret) = &source.secret {
-        format!("Secret {}", secret.name)
-    } else if source.downward_api.is_some() {
-        "DownwardAPI".to_owned()
+        named(sheet, "SecretName", &secret.name, secret.optional, secret.items.as_deref());
+    } else if let Some(downward) = &source.downward_api {
+        sheet.field("DownwardAPI", "true");
+        files(sheet, downward.items.as_deref());
     } else {
-        "<unknown>".to_owned()
+        sheet.field("Source", "<unknown>");
+    }
+}
+
+/// An object, and which of its keys go where, if not all go where their name says.
+fn named(sheet: &mut Sheet, title: &str, name: &str, optional: Option<bool>, keys: Option<&[KeyToPath]>) {
+    sheet.field(title, name);
+    sheet.field("Optional", &optional.unwrap_or(false).to_string());
+    items(sheet, keys.unwrap_or_default().iter().map(|item| (item.key.as_str(), item.path.as_str())));
+}
+
+fn files(sheet: &mut Sheet, files: Option<&[DownwardAPIVolumeFile]>) {
+    let of = |file: &DownwardAPIVolumeFile| match (&file.field_ref, &file.resource_field_ref) {
+        (Some(field), _) => field.field_path.clone(),
+        (None, Some(resource)) => resource.resource.clone(),
+        (None, None) => "<unknown>".to_owned(),
+    };
+    let all: Vec<(String, &str)> =
+        files.unwrap_or_default().iter().map(|file| (of(file), file.path.as_str())).collect();
+    items(sheet, all.iter().map(|(what, path)| (what.as_str(), *path)));
+}
+
+/// What goes where.
+fn items<'a>(sheet: &mut Sheet, items: impl Iterator<Item = (&'a str, &'a str)>) {
+    let mut items = items.peekable();
+    if items.peek().is_some() {
+        sheet.line("Items:");
+        sheet.indented(|sheet| items.for_each(|(what, path)| sheet.line(&format!("{what} -> {path}"))));
     }
 }
