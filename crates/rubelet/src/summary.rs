@@ -13,6 +13,9 @@ pub(crate) use mood::Mood;
 
 use crate::local::PodInfo;
 
+/// The word for a pod whose containers run.
+const RUNNING: &str = "Running";
+
 /// A pod in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
@@ -41,15 +44,16 @@ impl Summary {
         Self::of(&info.pod, &status, &info.stage).held_back_by(Hindrance::of_info(info))
     }
 
-    /// No container has anything to say of a volume, a sandbox or a name that keeps its whole pod waiting. Of a pod that runs or
-    /// has ended, what happened before says nothing.
+    /// No container has anything to say of a volume, a sandbox or a name that keeps its whole pod waiting, nor of a probe that
+    /// fails. Of a pod that is ready or has ended, what happened before says nothing.
     fn held_back_by(self, hindrance: Option<Hindrance>) -> Self {
-        match hindrance {
-            Some(Hindrance(why)) if self.mood == Mood::Busy => {
-                Self { detail: Some(why), mood: Mood::Bad, ..self }
-            }
-            _ => self,
+        let Some(hindrance) = hindrance.filter(|_| self.mood == Mood::Busy) else { return self };
+        let runs = self.status == RUNNING;
+        if runs && !hindrance.is_of_probe() {
+            return self;
         }
+        let mood = if runs && !hindrance.lasts_long() { Mood::Busy } else { Mood::Bad };
+        Self { detail: Some(hindrance.words()), mood, ..self }
     }
 
     /// A pod, its status, and where it is in its life.
@@ -74,12 +78,20 @@ impl Summary {
             "terminated" if !is_over => ("Stopped".to_owned(), None),
             _ => (word::of(pod, status), trouble.filter(|_| !is_over).or_else(|| status.message.clone())),
         };
+        let ready = stay.filter(|container| container.ready).count();
+        let containers = spec.map_or(0, |spec| spec.containers.len()) + sidecars.len();
+        let mood = match (phase.as_str(), Mood::of(&word)) {
+            // The word may be that of a container that ended well.
+            ("Failed", _) => Mood::Bad,
+            (_, Mood::Well) if word == RUNNING && ready < containers => Mood::Busy,
+            (_, mood) => mood,
+        };
         Self {
             name: format!("{}/{}", text(&metadata.namespace), text(&metadata.name)),
-            mood: Mood::of(&word),
+            mood,
             status: word,
-            ready: stay.filter(|container| container.ready).count(),
-            containers: spec.map_or(0, |spec| spec.containers.len()) + sidecars.len(),
+            ready,
+            containers,
             restarts: init.iter().chain(regular).map(|container| i64::from(container.restart_count)).sum(),
             detail: detail.or_else(|| last_end(regular)).or_else(|| last_failure(init)),
         }
@@ -233,12 +245,60 @@ mod tests {
             (Mood::Busy, None),
             "overcome"
         );
-        assert_eq!(summary("", &[mount]), (Mood::Well, None), "it runs");
+        assert_eq!(summary("", &[mount]), (Mood::Busy, None), "it runs, and that was before");
         assert_eq!(
             summary("CrashLoopBackOff", &[mount]),
             (Mood::Bad, None),
             "its container says what is wrong"
         );
+    }
+
+    #[test]
+    fn who_runs_and_is_not_ready_is_on_the_way_and_after_a_while_in_trouble() {
+        let summary = |ready: bool, reason: &str, last: &str| {
+            let mut container = status("main", ready);
+            container["state"] = serde_json::json!({"running": {}});
+            let info: PodInfo = serde_json::from_value(serde_json::json!({
+                "pod": {
+                    "spec": {"containers": [{"name": "main"}]},
+                    "status": {"phase": "Running", "containerStatuses": [container]},
+                },
+                "stage": "syncing",
+                "events": [{
+                    "type": "Warning", "reason": reason, "message": "no answer", "metadata": {}, "involvedObject": {},
+                    "firstTimestamp": "2026-08-01T12:00:00Z", "lastTimestamp": last,
+                }],
+            }))
+            .unwrap();
+            let Summary { status, mood, detail, .. } = Summary::of_info(&info);
+            assert_eq!(status, "Running");
+            (mood, detail)
+        };
+        let why = Some("Unhealthy: no answer".to_owned());
+        assert_eq!(summary(false, "Unhealthy", "2026-08-01T12:00:20Z"), (Mood::Busy, why.clone()));
+        assert_eq!(summary(false, "Unhealthy", "2026-08-01T12:00:40Z"), (Mood::Bad, why));
+        assert_eq!(summary(false, "FailedMount", "2026-08-01T12:00:40Z"), (Mood::Busy, None), "overcome");
+        assert_eq!(summary(true, "Unhealthy", "2026-08-01T12:00:40Z"), (Mood::Well, None), "overcome, too");
+    }
+
+    #[test]
+    fn a_pod_that_has_failed_is_not_well_whatever_its_containers_say() {
+        let summary = |phase: &str| {
+            let mut container = status("main", false);
+            container["state"] = serde_json::json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
+            let pod: Pod = serde_json::from_value(serde_json::json!({
+                "spec": {"containers": [{"name": "main"}]},
+                "status": {"phase": phase, "reason": "DeadlineExceeded", "message": "too long",
+                    "containerStatuses": [container]},
+            }))
+            .unwrap();
+            let Summary { status, mood, detail, .. } =
+                Summary::of(&pod, pod.status.as_ref().unwrap(), "terminated");
+            (status, mood, detail)
+        };
+        let told = |mood| ("Completed".to_owned(), mood, Some("too long".to_owned()));
+        assert_eq!(summary("Failed"), told(Mood::Bad));
+        assert_eq!(summary("Succeeded"), told(Mood::Well));
     }
 
     fn status(name: &str, ready: bool) -> serde_json::Value {

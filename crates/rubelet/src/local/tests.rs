@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 
 use super::*;
-use crate::pods::Pods;
+use crate::pods::{Pods, Row};
 
 #[derive(Debug, clap::Parser)]
 struct Line {
@@ -38,7 +38,7 @@ async fn folder_of_an_agent() -> (tempfile::TempDir, Handle) {
 async fn pods(args: &LocalArgs, need: Need) -> Vec<String> {
     let asking = async || Pods::of(&args.reach(need).await?).await;
     let pods = again_if_ended(asking, Unreachable::has_ended).await.expect("somebody answers");
-    pods.rows().iter().map(|row| row.full_name()).collect()
+    pods.rows().iter().map(Row::full_name).collect()
 }
 
 /// An agent that says who it is to those who ask first, and then no more: it has ended.

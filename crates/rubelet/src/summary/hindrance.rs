@@ -1,28 +1,61 @@
 //! What keeps a pod from getting on, by what happened to it last.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_agent::board::PodView;
 use rubelet_agent::event::{PodEvent, Severity};
 
 use crate::local::PodInfo;
 
+/// A pod may need so long until its probes succeed. One that fails for longer keeps it from serving anybody.
+const BEGINNING: Duration = Duration::from_secs(30);
+
 /// The last thing that happened to a pod, if it was nothing good: what went well after it has overcome it.
-pub(super) struct Hindrance(pub(super) String);
+pub(super) struct Hindrance {
+    reason: String,
+    message: String,
+    /// For how long it has happened again and again.
+    lasts: Duration,
+}
 
 impl Hindrance {
     pub(super) fn of_view(view: &PodView) -> Option<Self> {
-        let PodEvent { severity, reason, message, .. } = view.events.last()?;
-        (*severity == Severity::Warning).then(|| Self::new(reason, message))
+        let PodEvent { severity, reason, message, first_seen, last_seen, .. } = view.events.last()?;
+        (*severity == Severity::Warning).then(|| Self {
+            reason: reason.to_string(),
+            message: message.clone(),
+            lasts: Duration::from_nanos(u64::try_from(last_seen.0.saturating_sub(first_seen.0)).unwrap_or(0)),
+        })
     }
 
     pub(super) fn of_info(info: &PodInfo) -> Option<Self> {
-        let Event { type_, reason, message, .. } = info.events.last()?;
-        let is_warning = type_.as_deref() == Some(Severity::Warning.as_str());
-        is_warning
-            .then(|| Self::new(reason.as_deref().unwrap_or_default(), message.as_deref().unwrap_or_default()))
+        let event = info.events.last()?;
+        let is_warning = event.type_.as_deref() == Some(Severity::Warning.as_str());
+        is_warning.then(|| Self {
+            reason: event.reason.clone().unwrap_or_default(),
+            message: event.message.clone().unwrap_or_default(),
+            lasts: span_of(event).unwrap_or_default(),
+        })
     }
 
-    fn new(reason: &str, message: &str) -> Self {
-        Self(format!("{reason}: {message}"))
+    /// Whether it is a probe that fails: what keeps a pod that runs from being ready.
+    pub(super) fn is_of_probe(&self) -> bool {
+        self.reason == "Unhealthy"
     }
+
+    /// Whether it has lasted for longer than it should at the beginning.
+    pub(super) fn lasts_long(&self) -> bool {
+        self.lasts >= BEGINNING
+    }
+
+    pub(super) fn words(&self) -> String {
+        format!("{}: {}", self.reason, self.message)
+    }
+}
+
+fn span_of(event: &Event) -> Option<Duration> {
+    let [Time(first), Time(last)] = [event.first_timestamp.clone()?, event.last_timestamp.clone()?];
+    Duration::try_from(last.duration_since(first)).ok()
 }

@@ -134,13 +134,14 @@ fn pods(view: &View, lines: usize, buffer: &mut Buffer) -> u16 {
     height + 1
 }
 
-/// The pods that there is room for, in order: all of them, or those in trouble first.
+/// The pods that there is room for, in order: all of them, or those in trouble first, and then those on the way.
 fn shown_pods(pods: &[Summary], lines: usize) -> Vec<&Summary> {
     if pods.len() <= lines {
         return pods.iter().collect();
     }
-    let (bad, rest): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.mood == Mood::Bad);
-    bad.into_iter().chain(rest).take(lines.saturating_sub(1)).collect()
+    let of = |mood| pods.iter().filter(move |pod| pod.mood == mood);
+    let all = of(Mood::Bad).chain(of(Mood::Busy)).chain(of(Mood::Well));
+    all.take(lines.saturating_sub(1)).collect()
 }
 
 fn in_trouble<'a>(pods: impl IntoIterator<Item = &'a Summary>) -> usize {
