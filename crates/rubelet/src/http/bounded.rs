@@ -1,5 +1,6 @@
 //! A listener that has so many connections at a time, and lets others wait: each is a file, of which a process can have so
-//! many, and whoever may connect could take them all from the agent. Whoever says nothing for a while loses his place.
+//! many, and whoever may connect could take them all from the agent. Who gets no answer for a while, as he asks nothing, asks too
+//! slowly, or does not read, loses his place: at once, if somebody waits for it.
 
 use std::io;
 use std::pin::Pin;
@@ -8,21 +9,61 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::serve::Listener;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// Every answer is at hand when it is asked for, so a connection on which nothing moves for so long is nobody's.
+/// Every answer is at hand when it is asked for, so a connection on which no answer moves for so long is nobody's.
 const SILENCE: Duration = Duration::from_secs(30);
 
-pub(super) struct Bounded<L> {
+/// Whoever has had no answer for so long makes room for somebody who waits.
+const TOLERATED: Duration = Duration::from_secs(1);
+
+pub(super) struct Bounded<L: Listener> {
     listener: L,
     places: Arc<Semaphore>,
+    guests: Vec<Guest>,
+    /// Waits for a place.
+    newcomer: Option<(L::Io, L::Addr)>,
 }
 
-impl<L> Bounded<L> {
+/// A connection, as the listener knows it.
+struct Guest {
+    /// When it was made, or some of an answer was taken.
+    answered: Arc<Mutex<Instant>>,
+    /// Tells it to go; closed when it has gone.
+    go: oneshot::Sender<()>,
+}
+
+impl<L: Listener> Bounded<L> {
     pub(super) fn new(listener: L, most: usize) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(most)) }
+        Self { listener, places: Arc::new(Semaphore::new(most)), guests: Vec::new(), newcomer: None }
+    }
+
+    /// A place: a free one, or that of the guest who has been without an answer for longest.
+    async fn place(&mut self) -> OwnedSemaphorePermit {
+        let mut not_before = Instant::now();
+        loop {
+            self.guests.retain(|guest| !guest.go.is_closed());
+            let longest = self.guests.iter().enumerate().min_by_key(|(_, guest)| *guest.answered.lock());
+            let longest = longest.map(|(index, guest)| (index, *guest.answered.lock() + TOLERATED));
+            let due = longest.map_or(not_before + SILENCE, |(_, due)| due.max(not_before));
+            tokio::select! {
+                biased;
+                place = self.places.clone().acquire_owned() => return place.expect("nobody closes it"),
+                () = sleep_until(due) => {}
+            }
+            // Unless an answer has moved meanwhile.
+            if let Some((index, due)) = longest
+                && *self.guests[index].answered.lock() + TOLERATED == due
+            {
+                // It may have gone by itself.
+                let _ = self.guests.swap_remove(index).go.send(());
+                // Its place is free in a moment, and one is enough.
+                not_before = Instant::now() + TOLERATED;
+            }
+        }
     }
 }
 
@@ -31,9 +72,16 @@ impl<L: Listener> Listener for Bounded<L> {
     type Addr = L::Addr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let place = self.places.clone().acquire_owned().await.expect("nobody closes it");
-        let (io, address) = self.listener.accept().await;
-        (Connection { io, silence: Box::pin(sleep(SILENCE)), _place: place }, address)
+        if self.newcomer.is_none() {
+            self.newcomer = Some(self.listener.accept().await);
+        }
+        let place = self.place().await;
+        let (io, address) = self.newcomer.take().expect("it was not cancelled since");
+        let answered = Arc::new(Mutex::new(Instant::now()));
+        let (go, told_to_go) = oneshot::channel();
+        self.guests.push(Guest { answered: answered.clone(), go });
+        let silence = Box::pin(sleep(SILENCE));
+        (Connection { io, answered, silence, told_to_go, _place: place }, address)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -44,16 +92,27 @@ impl<L: Listener> Listener for Bounded<L> {
 /// A connection, and its place for as long as it lives.
 pub(super) struct Connection<I> {
     io: I,
+    answered: Arc<Mutex<Instant>>,
     silence: Pin<Box<Sleep>>,
+    told_to_go: oneshot::Receiver<()>,
     _place: OwnedSemaphorePermit,
 }
 
 impl<I> Connection<I> {
-    /// What came of a read or a write. Whoever does not read his answers is as silent as one who asks nothing.
-    fn heard<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if done.is_ready() {
-            self.silence.as_mut().reset(Instant::now() + SILENCE);
-        } else if self.silence.as_mut().poll(context).is_ready() {
+    /// What came of a write. Only answers count: who asks one byte a second has asked nothing yet.
+    fn answered(&mut self, done: &Poll<io::Result<usize>>) {
+        if matches!(done, Poll::Ready(Ok(_))) {
+            let now = Instant::now();
+            *self.answered.lock() = now;
+            self.silence.as_mut().reset(now + SILENCE);
+        }
+    }
+
+    /// What came of a read or a write, but for those whose time is over.
+    fn bounded<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        let is_over = self.silence.as_mut().poll(context).is_ready();
+        // The listener that could tell us to go may be gone itself.
+        if is_over || matches!(Pin::new(&mut self.told_to_go).poll(context), Poll::Ready(Ok(()))) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         done
@@ -67,7 +126,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Connection<I> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let done = Pin::new(&mut self.io).poll_read(context, buffer);
-        self.heard(context, done)
+        self.bounded(context, done)
     }
 }
 
@@ -78,7 +137,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Connection<I> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.io).poll_write(context, bytes);
-        self.heard(context, done)
+        self.answered(&done);
+        self.bounded(context, done)
     }
 
     fn poll_write_vectored(
@@ -87,7 +147,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Connection<I> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.io).poll_write_vectored(context, parts);
-        self.heard(context, done)
+        self.answered(&done);
+        self.bounded(context, done)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -111,44 +172,119 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn whoever_comes_when_all_places_are_taken_waits_for_one() {
+    type Served = Connection<UnixStream>;
+
+    /// A listener with so many places, and a client on each.
+    async fn full_house(
+        places: usize,
+    ) -> (tempfile::TempDir, Bounded<UnixListener>, Vec<(UnixStream, Served)>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
-        let mut bounded = Bounded::new(UnixListener::bind(&path).expect("bound"), 2);
-        let mut clients = Vec::new();
-        for _ in 0..3 {
-            clients.push(UnixStream::connect(&path).await.expect("connected"));
+        let mut bounded = Bounded::new(UnixListener::bind(&path).expect("bound"), places);
+        let mut connections = Vec::new();
+        for _ in 0..places {
+            let client = UnixStream::connect(&path).await.expect("connected");
+            connections.push((client, bounded.accept().await.0));
         }
-        let first = bounded.accept().await;
-        let _second = bounded.accept().await;
-        assert!(bounded.accept().now_or_never().is_none(), "both places are taken");
-        drop(first);
-        bounded.accept().await;
+        (folder, bounded, connections)
+    }
+
+    async fn newcomer(folder: &tempfile::TempDir) -> UnixStream {
+        UnixStream::connect(folder.path().join("s")).await.expect("connected")
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_says_nothing_for_a_while_loses_his_place() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("s");
-        let mut bounded = Bounded::new(UnixListener::bind(&path).expect("bound"), 1);
-        let mut client = UnixStream::connect(&path).await.expect("connected");
-        let (mut connection, _) = bounded.accept().await;
+    async fn whoever_comes_when_all_places_are_taken_waits_for_one() {
+        let (folder, mut bounded, mut connections) = full_house(2).await;
+        let _third = newcomer(&folder).await;
+        assert!(bounded.accept().now_or_never().is_none(), "both places are taken");
+        connections.pop();
         let begun = Instant::now();
-        sleep(SILENCE / 2).await;
-        client.write_all(b"x").await.expect("written");
-        assert_eq!(connection.read_u8().await.expect("read"), b'x');
-        let error = connection.read_u8().await.expect_err("silence");
-        assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, SILENCE / 2 + SILENCE));
+        bounded.accept().await;
+        assert!(begun.elapsed() < TOLERATED, "somebody has gone by himself");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_been_without_an_answer_for_longest_makes_room() {
+        let (folder, mut bounded, mut connections) = full_house(2).await;
+        sleep(TOLERATED * 3).await;
+        let (mut first, mut answered) = connections.remove(0);
+        let (mut second, mut silent) = connections.remove(0);
+        answered.write_all(b"a").await.expect("written");
+        second.write_all(b"never a whole question").await.expect("written");
+        let serving = tokio::spawn(async move {
+            let mut question = Vec::new();
+            silent.read_to_end(&mut question).await.expect_err("it is told to go").kind()
+        });
+        let _third = newcomer(&folder).await;
+        let begun = Instant::now();
+        let _newcomer = bounded.accept().await;
+        assert!(begun.elapsed() < TOLERATED);
+        assert_eq!(serving.await.expect("it has ended"), io::ErrorKind::TimedOut);
+        assert_eq!(first.read_u8().await.expect("an answer"), b'a');
+        answered.write_all(b"b").await.expect("he who was answered stays");
+
+        // He who has just been answered stays for as long as others are tolerated, too.
+        let _fourth = newcomer(&folder).await;
+        let waiting = tokio::time::timeout(TOLERATED / 2, bounded.accept()).await;
+        assert!(waiting.is_err(), "nobody has been without an answer for so long");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_place_is_taken_for_one_who_waits() {
+        let (folder, mut bounded, connections) = full_house(3).await;
+        let mut serving = tokio::task::JoinSet::new();
+        for (client, mut connection) in connections {
+            serving.spawn(async move {
+                let _client = client;
+                let _ = connection.read_u8().await;
+            });
+        }
+        sleep(TOLERATED * 2).await;
+        let _fourth = newcomer(&folder).await;
+        let _newcomer = bounded.accept().await;
+        serving.join_next().await.expect("one").expect("it has ended");
+        assert!(serving.join_next().now_or_never().is_none(), "the others stay");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_too_slowly_loses_his_place() {
+        let (_folder, _bounded, mut connections) = full_house(1).await;
+        let (mut client, mut connection) = connections.remove(0);
+        let begun = Instant::now();
+        let asking = async {
+            loop {
+                sleep(SILENCE / 6).await;
+                client.write_all(b"x").await.expect("written");
+            }
+        };
+        let hearing = async {
+            let mut question = Vec::new();
+            connection.read_to_end(&mut question).await.expect_err("too slow")
+        };
+        let error = tokio::select! {
+            error = hearing => error,
+            () = asking => unreachable!("it does not end"),
+        };
+        assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, SILENCE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_answered_stays() {
+        let (_folder, _bounded, mut connections) = full_house(1).await;
+        let (mut client, mut connection) = connections.remove(0);
+        for _ in 0..3 {
+            sleep(SILENCE - Duration::from_secs(1)).await;
+            client.write_all(b"x").await.expect("written");
+            assert_eq!(connection.read_u8().await.expect("read"), b'x');
+            connection.write_all(b"y").await.expect("written");
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_does_not_read_his_answers_loses_his_place_too() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("s");
-        let mut bounded = Bounded::new(UnixListener::bind(&path).expect("bound"), 1);
-        let _client = UnixStream::connect(&path).await.expect("connected");
-        let (mut connection, _) = bounded.accept().await;
+        let (_folder, _bounded, mut connections) = full_house(1).await;
+        let (_client, mut connection) = connections.remove(0);
         let begun = Instant::now();
         let answers = vec![0; 64 << 20];
         let error = connection.write_all(&answers).await.expect_err("nobody reads");

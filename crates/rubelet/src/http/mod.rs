@@ -5,19 +5,20 @@
 
 mod bounded;
 mod health;
+mod metrics;
 mod report;
 mod server;
+mod vitals;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::extract::{Path, State as Extract};
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use k8s_openapi::api::core::v1::Event;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use rubelet_agent::board::{PodView, Stage};
 use rubelet_agent::event::to_event;
@@ -31,6 +32,7 @@ pub(crate) use report::{AgentReport, CallReport};
 #[cfg(test)]
 pub(crate) use report::{ProbeReport, SourceReport};
 pub(crate) use server::{Server, ServerError};
+pub(crate) use vitals::Vitals;
 
 /// What clients on the same machine need to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,7 +80,7 @@ fn public(state: State) -> Router {
         .route("/healthz", get(health::healthz))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics::metrics))
         .route("/pods", get(pods))
         .route("/debug/pleg", get(debug_pleg))
         .with_state(state)
@@ -94,17 +96,6 @@ fn private(state: State) -> Router {
         .route("/stop", post(stop))
         .with_state(state.clone())
         .merge(public(state))
-}
-
-async fn metrics(Extract(state): Extract<State>) -> Response {
-    let mut text = String::new();
-    match encode(&mut text, &state.0.registry) {
-        Ok(()) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ([(header::CONTENT_TYPE, kind)], text).into_response()
-        }
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    }
 }
 
 /// A `v1.PodList`.

@@ -26,7 +26,7 @@ use super::embedded::{Embedded, EmbeddedError};
 use super::remarks::Remarks;
 use super::sources::{AnySource, Kept, SourcesError, sources};
 use super::{Plan, groups, node, once, oom_score, report, rest, user_ids};
-use crate::http::{About, Server, ServerError, State, Witnesses};
+use crate::http::{About, Server, ServerError, State, Vitals, Witnesses};
 use crate::last_agent::{Groups, LastAgent, LastAgentError, USUAL_LOG_LINKS};
 use crate::place::PlaceError;
 use crate::recording;
@@ -103,6 +103,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let mut runtime = Connected::to(&plan).await?;
 
     let mut registry = Registry::default();
+    registry.register_collector(Box::new(Vitals));
     let pleg_metrics = pleg::Metrics::default();
     pleg_metrics.register(&mut registry);
     runtime.metrics.register(&mut registry);
