@@ -195,7 +195,8 @@ fn remove(store: &ImageStore, names: &[String], force: bool) -> ExitCode {
 
 fn remove_one(store: &ImageStore, name: &str, force: bool) -> Result<(), Error> {
     let image = store.resolve(name)?;
-    if !force {
+    // One that is built in can never be removed, whoever uses it.
+    if !force && !image.is_built_in() {
         let containers = store.leases()?.iter().filter(|lease| lease.image == image.id).count();
         if containers > 0 {
             return Err(Error::InUse { name: name.to_owned(), containers });

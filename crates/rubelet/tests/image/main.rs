@@ -113,6 +113,9 @@ fn failures_say_what_to_do_and_end_as_documented() {
     std::fs::write(&noise, "noise".repeat(1000)).unwrap();
     let plain = dir.path().join("plain.tar");
     std::fs::write(&plain, tar(&[("x", b"x")])).unwrap();
+    // Whether somebody uses it makes no difference.
+    let store = ImageStore::open(data.join("images")).unwrap();
+    store.lease("c1", &store.resolve("host").unwrap()).unwrap();
     for (args, code, message) in [
         (vec!["import", "/nowhere.tar"], 4, "/nowhere.tar: No such file"),
         (vec!["import", noise.to_str().unwrap()], 4, "not a readable archive"),
