@@ -148,7 +148,7 @@ const ERROR: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();
 mod tests {
     use std::io;
 
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser as _};
 
     /// Takes everything, and fails when it is to be flushed.
     struct Full(io::ErrorKind);
@@ -171,6 +171,20 @@ mod tests {
         assert!(super::pass_on(b"x", &mut Full(io::ErrorKind::BrokenPipe)).is_ok());
         let error = super::pass_on(b"x", &mut Full(io::ErrorKind::StorageFull)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn the_unit_starts_what_there_is() {
+        let unit = include_str!("../../../../packaging/rubelet.service");
+        let value = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        let words = value("ExecStart").expect("it starts something").split(' ');
+        let cli = super::Cli::try_parse_from(words).expect("it is understood");
+        assert!(matches!(cli.command, super::Command::Run(_)));
+        assert_eq!(value("Type"), Some("notify"));
+        assert_eq!(value("KillMode"), Some("process"), "shims are not ended with it");
+        let usage = std::process::ExitCode::from(crate::exit::Failure::Usage);
+        let prevents = value("RestartPreventExitStatus").expect("a code").parse::<u8>().expect("a code");
+        assert_eq!(usage, std::process::ExitCode::from(prevents));
     }
 
     #[test]

@@ -28,7 +28,7 @@ use rubelet_agent::sync_loop::{AgentHandle, PodSelector};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-pub(crate) use report::{AgentReport, CallReport};
+pub(crate) use report::{AgentReport, CallReport, not_known_yet};
 #[cfg(test)]
 pub(crate) use report::{ProbeReport, SourceReport};
 pub(crate) use server::{Server, ServerError};

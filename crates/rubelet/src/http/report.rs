@@ -49,7 +49,8 @@ impl AgentReport {
     }
 }
 
-pub(super) fn not_known_yet(surveyed: bool, unheard: &[impl ToString]) -> Option<String> {
+/// What is not known yet, in words.
+pub(crate) fn not_known_yet(surveyed: bool, unheard: &[impl ToString]) -> Option<String> {
     if !surveyed {
         return Some("it is not known yet which pods are on this machine".to_owned());
     }

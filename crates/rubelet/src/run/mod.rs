@@ -10,6 +10,7 @@ mod oom_score;
 mod remarks;
 mod report;
 mod rest;
+mod service;
 mod sources;
 mod table;
 mod user_ids;

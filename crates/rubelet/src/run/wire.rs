@@ -24,6 +24,7 @@ use tokio::sync::watch;
 use super::crew::{Crew, Lost};
 use super::embedded::{Embedded, EmbeddedError};
 use super::remarks::Remarks;
+use super::service::ServiceManager;
 use super::sources::{AnySource, Kept, SourcesError, sources};
 use super::{Plan, groups, node, once, oom_score, report, rest, user_ids};
 use crate::http::{About, Server, ServerError, State, Vitals, Witnesses};
@@ -94,8 +95,16 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     if let Err(why) = check_node_name(&node_name) {
         return Err(RunError::NodeName { name: node_name, why });
     }
+    let manager = ServiceManager::of_environment().unwrap_or_else(|error| {
+        plan.remarks.print(&error.to_string());
+        ServiceManager::default()
+    });
+    let waiting = |word: &str| {
+        plan.remarks.print(word);
+        manager.status(word);
+    };
     // For good: what is under way on disks when the agent ends is over only when its process is.
-    plan.place.take(|word| plan.remarks.print(word)).await?.keep();
+    plan.place.take(waiting).await?.keep();
     oom_score::set(plan.oom_score, &plan.remarks);
     let folder = plan.place.path().map_err(|source| unusable(&plan, source))?;
     refuse_another_runtime(&plan, &folder)?;
@@ -170,6 +179,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     }
     pleg.start();
     report::introduce(&plan, urls, &runtime.name, server.address());
+    manager.begun();
     let mut lost = None;
     let until = async {
         tokio::select! {
@@ -177,6 +187,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
             one = crew.lost() => lost = Some(one),
             one = runtime.lost() => lost = Some(one),
         }
+        manager.ending();
     };
     let running = async {
         if plan.once {
@@ -193,6 +204,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let ended = tokio::select! {
         ended = running => ended,
         never = forgetting => match never {},
+        never = manager.keep_informed(&handle) => match never {},
         // A runtime may stand still with those who do not read its events.
         never = standstill::whenever_asked(&mut pleg, &observing, &stood_still) => match never {},
         never = rest::whenever_quiet(handle.board().changes(), rubelet_runtime::memory::give_back) => match never {},

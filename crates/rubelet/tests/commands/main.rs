@@ -103,7 +103,7 @@ async fn an_agent_that_has_not_looked_yet_is_not_believed() {
     agent.signal("-TERM");
     agent.child.wait().await.expect("it ends");
     let fault = agent.node.runtime.faults().on(Op::ListPodSandbox).hang();
-    agent.child = synthetic_agent::spawn(agent.manifests(), &agent.node);
+    agent.child = synthetic_agent::spawn(agent.manifests(), &agent.node, &[]);
     agent.until("/livez", |head, _| head.ends_with("200 OK")).await;
     assert!(agent.get("/views/web-1").await.0.ends_with("503 Service Unavailable"));
     // The runtime is not the agent's fault, and to start the agent again would not mend it.
@@ -132,5 +132,38 @@ async fn an_agent_that_has_not_looked_yet_is_not_believed() {
     let (code, out, _) = agent.run(&["stop", "--all"]).await;
     assert_eq!((code, out.as_str()), (Some(0), "default/web-node has ended\n"));
     let ended = tokio::time::timeout(PATIENCE, reader.wait()).await.expect("it ends").expect("ours");
+    assert_eq!(ended.code(), Some(0));
+}
+
+/// The protocol of systemd's `Type=notify`: when it has begun, that it lives, how it is, and that it ends.
+#[tokio::test]
+async fn a_service_manager_is_told_how_the_agent_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("notify");
+    let heard = tokio::net::UnixDatagram::bind(&socket).expect("bound");
+    let until = async |wanted: &str| {
+        let hearing = async {
+            let mut buffer = [0; 1024];
+            loop {
+                let length = heard.recv(&mut buffer).await.expect("heard");
+                if String::from_utf8_lossy(&buffer[..length]).starts_with(wanted) {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, hearing).await.unwrap_or_else(|_| panic!("never {wanted}"));
+    };
+    let node = Node::new(Profile::Ctd2).await;
+    let environment = [("NOTIFY_SOCKET", socket.as_os_str()), ("WATCHDOG_USEC", "200000".as_ref())];
+    let mut agent = Agent::start_with(node, &environment).await;
+    for news in ["READY=1", "STATUS=no pods", "WATCHDOG=1"] {
+        until(news).await;
+    }
+    std::fs::write(agent.manifests().join("pods/web.yaml"), WEB).expect("written");
+    until("STATUS=1 pod: 1 well").await;
+    until("WATCHDOG=1").await;
+    agent.signal("-TERM");
+    until("STOPPING=1").await;
+    let ended = tokio::time::timeout(PATIENCE, agent.child.wait()).await.expect("it ends").expect("ours");
     assert_eq!(ended.code(), Some(0));
 }

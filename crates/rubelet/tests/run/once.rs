@@ -151,3 +151,20 @@ fn what_cannot_be_shown_does_not_pass_for_a_success() {
     node.write("job.yaml", &job("job", "echo no luck; exit 3", "Never"));
     assert_eq!(once().0, Some(5), "how the pods ended comes first");
 }
+
+/// What is said to a service manager is for it alone: no container could speak for the agent.
+#[test]
+fn containers_do_not_know_the_service_manager() {
+    let Some(node) = Node::new() else { return };
+    node.write("job.yaml", &job("job", "env; cat /proc/1/environ; echo; echo done", "Never"));
+    let socket = node.path("notify");
+    let heard = std::os::unix::net::UnixDatagram::bind(&socket).expect("bound");
+    let mut once = node.run_command();
+    once.arg("--once").env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "60000000");
+    let (code, out, err) = text(&once.output().expect("it runs"));
+    assert!(code == Some(0) && out.ends_with("done\n"), "{out}{err}");
+    assert!(!out.contains("NOTIFY_SOCKET") && !out.contains("WATCHDOG"), "{out}");
+    let mut news = [0; 64];
+    let length = heard.recv(&mut news).expect("heard");
+    assert_eq!(&news[..length], b"READY=1");
+}

@@ -1,5 +1,6 @@
 //! A synthetic runtime with pods that nobody looks after, and an agent on it.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -34,9 +35,14 @@ pub(crate) struct Agent {
 
 impl Agent {
     pub(crate) async fn start(node: Node) -> Self {
+        Self::start_with(node, &[]).await
+    }
+
+    /// With these variables in its environment.
+    pub(crate) async fn start_with(node: Node, environment: &[(&str, &OsStr)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("pods")).expect("made");
-        let child = spawn(folder.path(), &node);
+        let child = spawn(folder.path(), &node, environment);
         Self { node, child, folder }
     }
 
@@ -58,8 +64,8 @@ impl Agent {
     }
 }
 
-/// Starts an agent with this folder.
-pub(crate) fn spawn(folder: &Path, node: &Node) -> Child {
+/// Starts an agent with this folder, and these variables in its environment.
+pub(crate) fn spawn(folder: &Path, node: &Node, environment: &[(&str, &OsStr)]) -> Child {
     let at = |name: &str| folder.join(name).display().to_string();
     // Whoever runs the tests may have done so with `nohup`, which is inherited.
     let mut command = Command::new("env");
@@ -69,6 +75,7 @@ pub(crate) fn spawn(folder: &Path, node: &Node) -> Child {
         .args(["--listen", "off", "--node-name", "node", "--runtime-endpoint", &node.runtime.endpoint()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
+        .envs(environment.iter().copied())
         .kill_on_drop(true);
     command.spawn().expect("it starts")
 }

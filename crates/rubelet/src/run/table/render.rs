@@ -170,7 +170,7 @@ fn footer(view: &View, width: u16) -> Line<'static> {
     };
     let mut spans = vec![Span::raw(pods)];
     let mut between = " ";
-    for (mood, word) in [(Mood::Well, "well"), (Mood::Busy, "on the way"), (Mood::Bad, "in trouble")] {
+    for (mood, word) in Mood::WORDS {
         if count(mood) > 0 {
             spans.push(Span::raw(between));
             spans.push(Span::styled(format!("{} {word}", count(mood)), style_of(mood)));
