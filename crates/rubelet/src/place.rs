@@ -53,11 +53,11 @@ pub(crate) enum PlaceError {
     #[error("another agent runs with {}: end it, or choose another folder with --data-dir", path.display())]
     Taken { path: PathBuf },
     #[error(
-        "{} is in use by an agent that does not answer{}: try again later, or end it",
+        "{} is in use by an agent that does not answer ({}): try again later, or end it",
         path.display(),
-        pid.map(|pid| format!(", process {pid}")).unwrap_or_default()
+        pid.map_or_else(|| format!("`fuser -v {}` tells who it is", lock.display()), |pid| format!("process {pid}"))
     )]
-    Busy { path: PathBuf, pid: Option<u32> },
+    Busy { path: PathBuf, lock: PathBuf, pid: Option<u32> },
 }
 
 /// What else may help than another folder.
@@ -185,7 +185,8 @@ impl<'a> Turn<'a> {
                 }
             }
             other if self.since.elapsed() >= PATIENCE => {
-                return Err(PlaceError::Busy { path: path.to_owned(), pid: other.map(|(_, pid)| pid) });
+                let (path, lock) = (path.to_owned(), Lock::path(path));
+                return Err(PlaceError::Busy { path, lock, pid: other.map(|(_, pid)| pid) });
             }
             _ => {}
         }

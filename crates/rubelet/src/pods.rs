@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use rubelet_cri::ListFilter;
 use rubelet_model::{ContainerState, PodRef, RuntimePod, SandboxState};
 
 use crate::clean::clean;
 use crate::exit::Failure;
-use crate::local::{AgentClient, AgentError, Local, LoneRuntime, PodInfo, Unreachable};
+use crate::local::{AgentClient, AgentError, Local, PodInfo, Unreachable};
 use crate::log::remark;
 use crate::summary::Summary;
 
@@ -87,10 +86,7 @@ impl Pods {
     pub(crate) async fn of(local: &Local) -> Result<Self, Unreachable> {
         match local {
             Local::Agent(agent) => Ok(Self::told_by(agent).await?),
-            Local::Runtime(LoneRuntime { client, .. }) => {
-                let listed = client.list_pods(&ListFilter::All).await.map_err(Unreachable::Runtime)?;
-                Ok(Self::Seen(listed.pods))
-            }
+            Local::Runtime(lone) => Ok(Self::Seen(lone.pods().await?.pods)),
         }
     }
 

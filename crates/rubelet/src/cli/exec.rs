@@ -134,7 +134,12 @@ async fn find(args: &Args) -> Result<Found, ExecError> {
             RuntimeClient::new(endpoint, Options::default(), Metrics::default())
         }
     };
-    let listed = client.list_pods(&ListFilter::Pod(&uid)).await.map_err(Unreachable::Runtime)?;
+    let failed = match &local {
+        Local::Runtime(_) => Unreachable::Runtime,
+        // It may be the agent's own.
+        Local::Agent(_) => Unreachable::RuntimeOfOther,
+    };
+    let listed = client.list_pods(&ListFilter::Pod(&uid)).await.map_err(failed)?;
     let all: Vec<_> = listed.pods.iter().flat_map(|pod| &pod.containers).collect();
     let container = choose(&all, args.container.as_deref(), &names)?.id.clone();
     Ok(Found { container, client, _local: local })

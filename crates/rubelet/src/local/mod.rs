@@ -11,7 +11,7 @@ use rubelet_agent::leavings::LeavingsError;
 use rubelet_agent::runtime::{CallError, CallFailure};
 use rubelet_agent::sync_loop::survey;
 use rubelet_agent::volumes::DataDirectory;
-use rubelet_cri::{Endpoint, EndpointError, ListFilter, Metrics, Options, RuntimeClient};
+use rubelet_cri::{Endpoint, EndpointError, ListFilter, Metrics, Options, PodListing, RuntimeClient};
 use rubelet_model::PodRef;
 
 use crate::endpoint::{ENVIRONMENT, endpoint_of_environment};
@@ -50,7 +50,17 @@ pub(crate) struct LoneRuntime {
     node_name: Option<String>,
     /// Whether the folder is ours until this process ends, so that no agent uses it meanwhile.
     has_folder: bool,
+    /// Whether it is the embedded one of another command.
+    is_of_other: bool,
     _embedded: Option<Embedded>,
+}
+
+impl LoneRuntime {
+    /// All pods that it has.
+    pub(crate) async fn pods(&self) -> Result<PodListing, Unreachable> {
+        let failed = if self.is_of_other { Unreachable::RuntimeOfOther } else { Unreachable::Runtime };
+        self.client.list_pods(&ListFilter::All).await.map_err(failed)
+    }
 }
 
 impl Local {
@@ -75,6 +85,9 @@ pub(crate) enum Unreachable {
     Embedded(#[from] EmbeddedError),
     #[error("{}", .0.explanation())]
     Runtime(rubelet_cri::Error),
+    /// The embedded runtime of somebody else, who may have ended.
+    #[error("{}", .0.explanation())]
+    RuntimeOfOther(rubelet_cri::Error),
     #[error("{}", not_ended(.0))]
     NotEnded(Vec<(String, EndError)>),
     #[error("{0}")]
@@ -112,12 +125,11 @@ pub(crate) enum Need {
 }
 
 impl Unreachable {
-    /// Whether who was to answer has ended meanwhile, so that another may answer now: an agent, or the embedded runtime of an
-    /// agent or a command.
+    /// Whether who was to answer has ended meanwhile, so that another may answer now.
     pub(crate) fn has_ended(&self) -> bool {
         match self {
             Self::Agent(error) => error.has_ended(),
-            Self::Runtime(error) => error.is_unavailable(),
+            Self::RuntimeOfOther(error) => error.is_unavailable(),
             _ => false,
         }
     }
@@ -125,7 +137,7 @@ impl Unreachable {
     /// How a command ends for it.
     pub(crate) fn failure(&self) -> Failure {
         match self {
-            Self::Nobody(_) | Self::Runtime(_) | Self::Agent(_) => Failure::Runtime,
+            Self::Nobody(_) | Self::Runtime(_) | Self::RuntimeOfOther(_) | Self::Agent(_) => Failure::Runtime,
             Self::NotEnded(pods) if pods.iter().all(|(_, error)| is_silent(error)) => Failure::Runtime,
             // It can be talked to: the end of a pod is what it could not do.
             Self::NotEnded(_) => Failure::System,
@@ -172,9 +184,9 @@ impl LocalArgs {
             }
             if need == Need::Look
                 && self.place.has_command()
-                && let Ok(borrowed) = lone(&self.embedded_endpoint()?, last.as_ref()).await
+                && let Ok(lone) = lone(&self.embedded_endpoint()?, last.as_ref()).await
             {
-                return Ok(Local::Runtime(borrowed));
+                return Ok(Local::Runtime(LoneRuntime { is_of_other: true, ..lone }));
             }
             turn.wait(|word| remark(word)).await?;
         };
@@ -190,7 +202,14 @@ impl LocalArgs {
         let embedded = Embedded::start(&self.place, None).await?;
         let client = greet(&embedded.endpoint).await?;
         let node_name = last.map(|last| last.node_name);
-        Ok(Local::Runtime(LoneRuntime { client, node_name, has_folder: true, _embedded: Some(embedded) }))
+        let lone = LoneRuntime {
+            client,
+            node_name,
+            has_folder: true,
+            is_of_other: false,
+            _embedded: Some(embedded),
+        };
+        Ok(Local::Runtime(lone))
     }
 
     /// The embedded runtime of whoever has the folder.
@@ -222,7 +241,7 @@ impl LocalArgs {
     /// were there. Of another runtime than theirs that says nothing.
     pub(crate) async fn only_in_folder(&self, lone: &LoneRuntime) -> Result<Vec<PodRef>, Unreachable> {
         let (true, Some(last)) = (lone.has_folder, self.last_agent()?) else { return Ok(Vec::new()) };
-        let listed = lone.client.list_pods(&ListFilter::All).await.map_err(Unreachable::Runtime)?;
+        let listed = lone.pods().await?;
         // What could not be read may be one of them.
         if listed.unreadable > 0 {
             return Ok(Vec::new());
@@ -268,7 +287,8 @@ impl LocalArgs {
 
 async fn lone(endpoint: &Endpoint, last: Option<&LastAgent>) -> Result<LoneRuntime, Unreachable> {
     let node_name = last.map(|last| last.node_name.clone());
-    Ok(LoneRuntime { client: greet(endpoint).await?, node_name, has_folder: false, _embedded: None })
+    let client = greet(endpoint).await?;
+    Ok(LoneRuntime { client, node_name, has_folder: false, is_of_other: false, _embedded: None })
 }
 
 /// Whether the runtime has not answered.

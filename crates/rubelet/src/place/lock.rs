@@ -3,7 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -26,10 +26,16 @@ pub(crate) enum Holder {
 pub(crate) struct Lock(File);
 
 impl Lock {
+    /// The file in that folder.
+    pub(super) fn path(folder: &Path) -> PathBuf {
+        folder.join(FILE)
+    }
+
     /// Takes the folder if nobody has.
     pub(super) fn try_take(folder: &Path, who: Holder) -> io::Result<Option<Self>> {
         let mut options = File::options();
-        let mut file = options.write(true).create(true).truncate(false).mode(MODE).open(folder.join(FILE))?;
+        let mut file =
+            options.write(true).create(true).truncate(false).mode(MODE).open(Self::path(folder))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),
@@ -48,14 +54,14 @@ impl Lock {
 
     /// Whether somebody has the folder.
     pub(super) fn is_taken(folder: &Path) -> bool {
-        let Ok(file) = File::open(folder.join(FILE)) else { return false };
+        let Ok(file) = File::open(Self::path(folder)) else { return false };
         // Shared, so that two who look do not take each other for an agent.
         flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
     }
 
     /// Who took the folder last, and which process that was.
     pub(super) fn holder(folder: &Path) -> Option<(Holder, u32)> {
-        let text = fs::read_to_string(folder.join(FILE)).ok()?;
+        let text = fs::read_to_string(Self::path(folder)).ok()?;
         let (who, pid) = text.trim_end().split_once(' ')?;
         let who = match who {
             "agent" => Holder::Agent,
