@@ -5,6 +5,7 @@ mod descriptors;
 mod fork;
 mod open_files;
 mod signals;
+mod streams;
 
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
@@ -15,6 +16,7 @@ pub(crate) use descriptors::{beyond_streams, close_all};
 pub(crate) use fork::{Born, exit_now, fork, replace_environment};
 pub(crate) use open_files::{allow_all_open_files, allow_open_files, open_files};
 pub(crate) use signals::reset_signals;
+pub(crate) use streams::give_streams_to;
 
 /// Takes ownership of a descriptor that the parent process left open for us, and keeps it from going any further.
 #[expect(unsafe_code, reason = "a number from the parent process becomes a descriptor exactly here")]

@@ -8,6 +8,7 @@ use std::path::Path;
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::error::LibcontainerError;
 use libcontainer::syscall::syscall::SyscallType;
+use serde_json::Value;
 
 use super::diary::Diary;
 use super::mount_ns::{self, ROOTFS};
@@ -44,7 +45,10 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     let settings = Settings::read()?;
     forget_groups();
     mount_ns::enter(&settings)?;
-    if let Some(spec) = store::read_json(Path::new(SPEC))? {
+    if let Some(spec) = store::read_json::<Value>(Path::new(SPEC))? {
+        if let Some(user) = spec["process"]["user"]["uid"].as_u64().and_then(|uid| u32::try_from(uid).ok()) {
+            process::give_streams_to(user)?;
+        }
         let places = Places::of(&spec, Path::new(ROOTFS))?;
         working_dir::make(&spec, &places, &settings.rootfs)?;
     }

@@ -145,6 +145,7 @@ fn become_command(
     let program = words.first().ok_or_else(|| Error::invalid("cmd", "is empty"))?;
     rustix::process::setsid().map_err(|errno| Error::io("begin a session", errno))?;
     redirect(streams)?;
+    process::give_streams_to(spec.process.user.uid)?;
     let held = process::beyond_streams();
 
     setns(container, spec.namespaces()).map_err(|errno| Error::io("join the container", errno))?;

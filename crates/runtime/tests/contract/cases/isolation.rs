@@ -42,6 +42,21 @@ pub(crate) async fn volumes_are_mounted(cri: Cri) {
     assert!(!read.join("x").exists());
 }
 
+pub(crate) async fn streams_can_be_opened_by_their_names(cri: Cri) {
+    const SCRIPT: &str = "echo out > /dev/stdout; echo err > /dev/stderr";
+    let mut config = cri.container_config(&format!("{SCRIPT}; exec sleep 3600"));
+    context(&mut config).run_as_user = Some(v1::Int64Value { value: 1234 });
+    let (_, id, _) = cri.pod_with_config(config).await;
+    cri.start(&id).await.expect("starts");
+    let joined = cri.exec(&id, SCRIPT, 0).await.expect("an answer");
+    assert_eq!((joined.stdout.as_slice(), joined.stderr.as_slice()), (&b"out\n"[..], &b"err\n"[..]));
+    cri.stop(&id, 0).await.expect("stops");
+    let lines = cri.log(&cri.exited(&id).await).await;
+    for wanted in [" stdout F out", " stderr F err"] {
+        assert!(lines.iter().any(|line| line.ends_with(wanted)), "{lines:?}");
+    }
+}
+
 pub(crate) async fn a_missing_folder_to_work_in_is_made(cri: Cri) {
     let volume = cri.folder("work");
     let mut config = cri.container_config("pwd");

@@ -54,6 +54,7 @@ pub(crate) fn all() -> Vec<(&'static str, Case)> {
         exec::a_command_that_is_not_there_is_an_error,
         isolation::environment_folder_and_user,
         isolation::volumes_are_mounted,
+        isolation::streams_can_be_opened_by_their_names,
         isolation::a_missing_folder_to_work_in_is_made,
         isolation::a_read_only_root_is_read_only,
         isolation::hidden_and_read_only_paths_are_so,
