@@ -59,8 +59,9 @@ fn system(input: &Input<'_>) -> Vec<Value> {
         list.push(mount("/dev/shm", "bind", &shm, &["rbind", "rw", "nosuid", "nodev"]));
     }
     if input.facts.rootless && input.namespaces.network == Namespace::Host {
-        // Another user namespace's network cannot be shown by a new sysfs.
-        list.push(mount("/sys", "bind", "/sys", &["rbind", "nosuid", "noexec", "nodev", "ro"]));
+        // Another user namespace's network cannot be shown by a new sysfs. The machine's control groups come along, of which
+        // some may be this user's own.
+        list.push(mount("/sys", "bind", "/sys", &["rbind", "nosuid", "noexec", "nodev", "ro", "rro"]));
     } else {
         list.push(mount("/sys", "sysfs", "sysfs", &["nosuid", "noexec", "nodev", access]));
         list.extend(control_groups(input, access));
@@ -68,24 +69,28 @@ fn system(input: &Input<'_>) -> Vec<Value> {
     list
 }
 
-/// The container's own control groups.
+/// Where control groups are seen.
+pub(super) const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// The container's own control groups, and no others.
 fn control_groups(input: &Input<'_>, access: &str) -> Vec<Value> {
-    const ROOT: &str = "/sys/fs/cgroup";
     let flags = ["nosuid", "noexec", "nodev"];
-    match (&input.facts.cgroups, &input.namespaces.pid) {
-        (Cgroups::None, _) => Vec::new(),
-        // The container library asks the host's `/proc` which groups a process is in, by its number in the namespace that it
-        // joins. The groups are known here, and exist when this is mounted.
-        (cgroups @ Cgroups::V1(_), Namespace::Join(_)) => {
+    match &input.facts.cgroups {
+        Cgroups::None => Vec::new(),
+        // Not as the container library would mount them: writable, whatever was asked, and with the groups of the shim in
+        // hierarchies that have no group for the container. Its groups are known here, and exist when this is mounted.
+        cgroups @ Cgroups::V1(_) => {
             let own = cgroups.named_folders(input.cgroup);
             let binds = own.iter().map(|(name, folder)| {
                 let options = ["rbind", flags[0], flags[1], flags[2], access];
-                mount(&format!("{ROOT}/{name}"), "bind", &folder.to_string_lossy(), &options)
+                mount(&format!("{CGROUPS}/{name}"), "bind", &folder.to_string_lossy(), &options)
             });
-            let place = mount(ROOT, "tmpfs", "tmpfs", &[flags[0], flags[1], flags[2], "mode=755"]);
+            let place = mount(CGROUPS, "tmpfs", "tmpfs", &[flags[0], flags[1], flags[2], "mode=755"]);
             std::iter::once(place).chain(binds).collect()
         }
-        _ => vec![mount(ROOT, "cgroup", "cgroup", &[flags[0], flags[1], flags[2], "relatime", access])],
+        Cgroups::V2(_) => {
+            vec![mount(CGROUPS, "cgroup", "cgroup", &[flags[0], flags[1], flags[2], "relatime", access])]
+        }
     }
 }
 

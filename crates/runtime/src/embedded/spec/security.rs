@@ -4,6 +4,7 @@ use rubelet_cri::v1;
 use v1::security_profile::ProfileType;
 
 use super::Input;
+use crate::embedded::cgroup::Cgroups;
 use crate::embedded::error::{Error, Result};
 
 const FIELD: &str = "linux.security_context";
@@ -123,8 +124,11 @@ pub(super) fn hidden_paths(input: &Input<'_>) -> (Vec<String>, Vec<String>) {
         _ => usual.iter().map(|path| (*path).to_owned()).collect(),
     };
     let context = input.security();
-    (
-        or_default(context.map(|context| &context.masked_paths), &MASKED),
-        or_default(context.map(|context| &context.readonly_paths), &READONLY),
-    )
+    let masked = or_default(context.map(|context| &context.masked_paths), &MASKED);
+    let mut readonly = or_default(context.map(|context| &context.readonly_paths), &READONLY);
+    // The folder in which hierarchies are mounted side by side must be writable until they are.
+    if let Cgroups::V1(_) = input.facts.cgroups {
+        readonly.push(super::mounts::CGROUPS.to_owned());
+    }
+    (masked, readonly)
 }

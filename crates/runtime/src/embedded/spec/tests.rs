@@ -517,25 +517,58 @@ fn apparmor_is_what_was_asked_for_or_a_refusal() {
 }
 
 #[test]
-fn groups_of_many_hierarchies_are_mounted_one_by_one_in_a_joined_process_namespace() {
+fn groups_of_many_hierarchies_are_mounted_one_by_one_and_only_a_privileged_container_may_change_them() {
     let table = "1 2 0:1 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
-                 3 2 0:2 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
+                 3 2 0:2 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                 4 2 0:3 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";
     let mut case = Case::new();
     case.facts.cgroups = Cgroups::from_mounts(&crate::embedded::mountinfo::parse(table));
-    assert_eq!(mount_at(&case.spec(), "/sys/fs/cgroup")["type"], "cgroup");
-    case.namespaces.pid = Namespace::Join("/proc/7/ns/pid".into());
-    let spec = case.spec();
-    assert_eq!(mount_at(&spec, "/sys/fs/cgroup")["type"], "tmpfs");
-    for (name, hierarchy) in [
-        ("memory", "memory"),
-        ("cpu", "cpu,cpuacct"),
-        ("cpuacct", "cpu,cpuacct"),
-        ("cpu,cpuacct", "cpu,cpuacct"),
+    for (pid, privileged, access) in [
+        (Namespace::New, false, "ro"),
+        (Namespace::Host, false, "ro"),
+        (Namespace::Join("/proc/7/ns/pid".into()), false, "ro"),
+        (Namespace::New, true, "rw"),
     ] {
-        let mount = mount_at(&spec, &format!("/sys/fs/cgroup/{name}"));
-        assert_eq!(mount["source"], format!("/sys/fs/cgroup/{hierarchy}/pod/c"));
-        assert!(mount["options"].as_array().unwrap().contains(&json!("ro")), "{mount}");
+        case.namespaces.pid = pid;
+        case = case.context(|context| context.privileged = privileged);
+        let spec = case.spec();
+        assert_eq!(mount_at(&spec, "/sys/fs/cgroup")["type"], "tmpfs");
+        for (name, hierarchy) in [
+            ("memory", "memory"),
+            ("cpu", "cpu,cpuacct"),
+            ("cpuacct", "cpu,cpuacct"),
+            ("cpu,cpuacct", "cpu,cpuacct"),
+        ] {
+            let mount = mount_at(&spec, &format!("/sys/fs/cgroup/{name}"));
+            assert_eq!(mount["source"], format!("/sys/fs/cgroup/{hierarchy}/pod/c"));
+            assert!(mount["options"].as_array().unwrap().contains(&json!(access)), "{mount}");
+        }
+        assert!(!destinations(&spec).contains(&"/sys/fs/cgroup/systemd".to_owned()), "not the container's");
+        let readonly = spec["linux"]["readonlyPaths"].as_array().unwrap();
+        assert_eq!(readonly.contains(&json!("/sys/fs/cgroup")), !privileged, "{readonly:?}");
     }
+}
+
+#[test]
+fn the_only_hierarchy_is_mounted_as_asked() {
+    for (privileged, access) in [(false, "ro"), (true, "rw")] {
+        let spec = Case::new().context(|context| context.privileged = privileged).spec();
+        let mount = mount_at(&spec, "/sys/fs/cgroup");
+        assert_eq!(mount["type"], "cgroup");
+        assert!(mount["options"].as_array().unwrap().contains(&json!(access)), "{mount}");
+    }
+}
+
+#[test]
+fn of_the_machines_sys_nothing_can_be_written_to() {
+    let mut case = Case::new();
+    case.facts.rootless = true;
+    case.facts.cgroups = Cgroups::None;
+    case.namespaces.network = Namespace::Host;
+    assert_eq!(
+        mount_at(&case.spec(), "/sys")["options"],
+        json!(["rbind", "nosuid", "noexec", "nodev", "ro", "rro"])
+    );
 }
 
 #[test]

@@ -57,6 +57,19 @@ pub(crate) async fn streams_can_be_opened_by_their_names(cri: Cri) {
     }
 }
 
+pub(crate) async fn control_groups_are_read_only(cri: Cri) {
+    let script = "groups=$(grep ' /sys/fs/cgroup.* - cgroup' /proc/self/mountinfo | cut -d ' ' -f 5); \
+        for group in $groups; do ls -d $group/cgroup.procs; mkdir $group/x && echo made; done; \
+        grep ' /sys/fs/cgroup.* - cgroup' /proc/self/mountinfo | grep -v ' ro,'";
+    let lines = cri.output(cri.container_config(script)).await;
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.ends_with("/cgroup.procs")), "{lines:?}");
+    // Also where the host's processes are seen.
+    let node = v1::NamespaceOption { pid: v1::NamespaceMode::Node as i32, ..crate::cri::namespaces() };
+    let mut config = cri.container_config(script);
+    context(&mut config).namespace_options = Some(node);
+    assert_eq!(cri.output(config).await, lines);
+}
+
 pub(crate) async fn a_missing_folder_to_work_in_is_made(cri: Cri) {
     let volume = cri.folder("work");
     let mut config = cri.container_config("pwd");

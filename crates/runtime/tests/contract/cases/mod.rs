@@ -55,6 +55,7 @@ pub(crate) fn all() -> Vec<(&'static str, Case)> {
         isolation::environment_folder_and_user,
         isolation::volumes_are_mounted,
         isolation::streams_can_be_opened_by_their_names,
+        isolation::control_groups_are_read_only,
         isolation::a_missing_folder_to_work_in_is_made,
         isolation::a_read_only_root_is_read_only,
         isolation::hidden_and_read_only_paths_are_so,
