@@ -34,7 +34,8 @@ pub(crate) fn with_mounts(plan: RootfsPlan, spec: &serde_json::Value, hidden: &P
     let mounts = spec["mounts"].as_array().into_iter().flatten();
     let mount_points = mounts.filter_map(|mount| {
         let place = PathBuf::from(mount["destination"].as_str()?);
-        let is_file = mount["type"] == "bind" && Path::new(mount["source"].as_str()?).is_file();
+        // Sockets and devices are mounted on a file, too.
+        let is_file = mount["type"] == "bind" && !Path::new(mount["source"].as_str()?).is_dir();
         Some(if is_file { MountPoint::File(place) } else { MountPoint::Dir(place) })
     });
     RootfsPlan::Host(Options { mount_points: mount_points.collect(), hide: vec![hidden.to_owned()] })
@@ -113,6 +114,7 @@ mod tests {
         let spec = serde_json::json!({ "mounts": [
             { "destination": "/a", "type": "bind", "source": "/usr" },
             { "destination": "/b", "type": "bind", "source": file.path() },
+            { "destination": "/c", "type": "bind", "source": "/dev/null" },
             { "destination": "/proc", "type": "proc", "source": "proc" },
         ]});
         let hidden = Path::new("/data");
@@ -121,8 +123,9 @@ mod tests {
             panic!("another plan");
         };
         assert_eq!(options.hide, [hidden]);
-        let [a, b, proc] = ["/a", "/b", "/proc"].map(PathBuf::from);
-        assert_eq!(options.mount_points, [MountPoint::Dir(a), MountPoint::File(b), MountPoint::Dir(proc)]);
+        let [a, b, c, proc] = ["/a", "/b", "/c", "/proc"].map(PathBuf::from);
+        let wanted = [MountPoint::Dir(a), MountPoint::File(b), MountPoint::File(c), MountPoint::Dir(proc)];
+        assert_eq!(options.mount_points, wanted);
         let layers = RootfsPlan::Layers(vec!["/l".into()]);
         assert_eq!(
             with_mounts(layers.clone(), &spec, hidden),
