@@ -88,6 +88,12 @@ const ALL: &[Difference] = &[
     },
     Difference {
         runtime: Runtime::Containerd16,
+        case: "a_recursively_read_only_volume_stays_so",
+        how: "what is mounted in such a volume can be written to",
+        shows: Shows::Always,
+    },
+    Difference {
+        runtime: Runtime::Containerd16,
         case: "out_of_memory_is_told",
         how: "the reason is `Error` if the end was seen before the shortage of memory, at times for good",
         shows: Shows::Sometimes,

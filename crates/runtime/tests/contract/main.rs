@@ -7,6 +7,7 @@ mod busybox;
 mod cases;
 mod cri;
 mod differences;
+mod mounted;
 mod subject;
 
 use std::time::Duration;

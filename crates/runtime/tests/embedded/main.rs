@@ -6,6 +6,9 @@ mod cri;
 mod exec;
 mod groupless;
 mod limits;
+#[path = "../contract/mounted.rs"]
+#[expect(dead_code, reason = "shared with the contract, which asks more")]
+mod mounted;
 mod network;
 mod processes;
 mod propagation;

@@ -1,39 +1,12 @@
 //! Volumes of which mounts are seen on both sides.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use rubelet_cri::v1::{self, MountPropagation};
 
 use crate::cri::Cri;
+use crate::mounted::{Mounted, is_mounted};
 use crate::with_runtime;
-
-/// A file system of its own, which is gone with this.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(folder: PathBuf, kind: &str) -> Self {
-        let path = folder.to_str().expect("plain");
-        run("mount", &["-t", "tmpfs", "none", path]);
-        run("mount", &[kind, path]);
-        Self(folder)
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").args(["--recursive", "--lazy"]).arg(&self.0).status();
-    }
-}
-
-fn run(program: &str, words: &[&str]) {
-    assert!(Command::new(program).args(words).status().expect(program).success(), "{program} {words:?}");
-}
-
-fn is_mounted(path: &Path) -> bool {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
-    table.lines().any(|line| line.split(' ').nth(4) == path.to_str())
-}
 
 fn with_volume(cri: &Cri, volume: &Mounted, wanted: MountPropagation) -> v1::ContainerConfig {
     let mut config = cri.container_config(

@@ -16,7 +16,7 @@ use super::payload::Launch;
 use super::places::Places;
 use super::protocol::Progress;
 use super::settings::Settings;
-use super::working_dir;
+use super::{volumes, working_dir};
 use crate::embedded::container::SPEC;
 use crate::embedded::error::{Error, Result};
 use crate::embedded::{process, store};
@@ -41,17 +41,18 @@ pub(super) fn main(fd: Option<&str>) -> Result<()> {
 }
 
 fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
-    let bundle = std::env::current_dir().map_err(|error| Error::io("find the container's folder", error))?;
+    let folder = std::env::current_dir().map_err(|error| Error::io("find the container's folder", error))?;
     let settings = Settings::read()?;
     forget_groups();
     mount_ns::enter(&settings)?;
-    if let Some(spec) = store::read_json::<Value>(Path::new(SPEC))? {
-        if let Some(user) = spec["process"]["user"]["uid"].as_u64().and_then(|uid| u32::try_from(uid).ok()) {
-            process::give_streams_to(user)?;
-        }
-        let places = Places::of(&spec, Path::new(ROOTFS))?;
-        working_dir::make(&spec, &places, &settings.rootfs)?;
+    let lost = || Error::Internal("the container's spec is lost".to_owned());
+    let spec: Value = store::read_json(Path::new(SPEC))?.ok_or_else(lost)?;
+    if let Some(user) = spec["process"]["user"]["uid"].as_u64().and_then(|uid| u32::try_from(uid).ok()) {
+        process::give_streams_to(user)?;
     }
+    let places = Places::of(&spec, Path::new(ROOTFS))?;
+    working_dir::make(&spec, &places, &settings.rootfs)?;
+    let staged = volumes::stage(spec, &folder)?;
 
     let diary = Diary::begin()?;
     let library = library(&diary);
@@ -60,9 +61,9 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     let launch = Launch::new(settings.payload, Some(failure))?;
     let mut container = ContainerBuilder::new(settings.id.clone(), SyscallType::Linux)
         .with_executor(launch)
-        .with_root_path(bundle.join(STATE))
+        .with_root_path(folder.join(STATE))
         .map_err(&library)?
-        .as_init(&bundle)
+        .as_init(&staged)
         .with_systemd(false)
         .with_detach(true)
         .as_sibling(true)

@@ -28,6 +28,7 @@ pub(crate) mod protocol;
 mod reap;
 mod serve;
 pub(crate) mod settings;
+mod volumes;
 mod working_dir;
 
 use std::process::ExitCode;

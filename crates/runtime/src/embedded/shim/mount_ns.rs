@@ -85,7 +85,8 @@ fn has_no_link_for_devices(root: &Path) -> Result<()> {
     }
 }
 
-fn tmpfs(target: &Path, options: &str) -> Result<()> {
+/// A file system in memory, in this process's mount namespace.
+pub(super) fn tmpfs(target: &Path, options: &str) -> Result<()> {
     let options =
         std::ffi::CString::new(options).map_err(|_| Error::Internal("an option contains NUL".to_owned()))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;

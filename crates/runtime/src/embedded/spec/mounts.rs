@@ -56,7 +56,7 @@ fn system(input: &Input<'_>) -> Vec<Value> {
             Some(path) => path.to_string_lossy().into_owned(),
             None => "/dev/shm".to_owned(),
         };
-        list.push(mount("/dev/shm", "bind", &shm, &["rbind", "rw", "nosuid", "nodev"]));
+        list.push(mount("/dev/shm", "bind", &shm, &["rbind", "rprivate", "rw", "nosuid", "nodev"]));
     }
     if input.facts.rootless && input.namespaces.network == Namespace::Host {
         // Another user namespace's network cannot be shown by a new sysfs. The machine's control groups come along, of which

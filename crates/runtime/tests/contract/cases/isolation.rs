@@ -23,25 +23,6 @@ pub(crate) async fn environment_folder_and_user(cri: Cri) {
     assert!(lines[5].contains("3456"), "{}", lines[5]);
 }
 
-pub(crate) async fn volumes_are_mounted(cri: Cri) {
-    let (read, write) = (cri.folder("ro"), cri.folder("rw"));
-    std::fs::write(read.join("word"), "given\n").expect("a word");
-    let mut config = cri.container_config(
-        "cat /some/where/new/word; echo back > /some/where/else/word; echo x > /some/where/new/x || echo refused",
-    );
-    for (host, inside, readonly) in [(&read, "/some/where/new", true), (&write, "/some/where/else", false)] {
-        config.mounts.push(v1::Mount {
-            host_path: host.to_string_lossy().into_owned(),
-            container_path: inside.to_owned(),
-            readonly,
-            ..Default::default()
-        });
-    }
-    assert_eq!(cri.output(config).await, ["given", "refused"]);
-    assert_eq!(std::fs::read_to_string(write.join("word")).expect("an answer"), "back\n");
-    assert!(!read.join("x").exists());
-}
-
 pub(crate) async fn streams_can_be_opened_by_their_names(cri: Cri) {
     const SCRIPT: &str = "echo out > /dev/stdout; echo err > /dev/stderr";
     let mut config = cri.container_config(&format!("{SCRIPT}; exec sleep 3600"));

@@ -7,6 +7,7 @@ mod isolation;
 mod lists;
 mod logs;
 mod pods;
+mod volumes;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -53,7 +54,6 @@ pub(crate) fn all() -> Vec<(&'static str, Case)> {
         exec::a_command_needs_a_running_container,
         exec::a_command_that_is_not_there_is_an_error,
         isolation::environment_folder_and_user,
-        isolation::volumes_are_mounted,
         isolation::streams_can_be_opened_by_their_names,
         isolation::control_groups_are_read_only,
         isolation::a_missing_folder_to_work_in_is_made,
@@ -65,6 +65,10 @@ pub(crate) fn all() -> Vec<(&'static str, Case)> {
         isolation::each_container_has_its_own_processes,
         isolation::a_pod_can_share_its_processes,
         isolation::a_privileged_container_has_every_right,
+        volumes::volumes_are_mounted,
+        volumes::a_volume_can_be_more_than_a_folder,
+        volumes::mounts_are_seen_on_both_sides_only_where_that_was_asked,
+        volumes::a_recursively_read_only_volume_stays_so,
         events::events_tell_the_whole_life,
         events::events_go_to_every_subscriber,
         events::events_tell_of_a_failed_start,
