@@ -235,12 +235,58 @@ async fn damaged_and_lying_blobs_are_refused() {
     assert_eq!((setting.count("staging"), setting.count("layers")), (0, 0));
 
     // A configuration under the wrong digest, and a manifest that is none.
-    setting.registry.fail(&image.blobs().config, &[Fault::Corrupt; 3]);
-    assert!(setting.pull("x:1").await.is_err());
+    setting.registry.fail(&image.blobs().config, &[Fault::Corrupt]);
+    let error = setting.pull("x:1").await.unwrap_err();
+    assert!(matches!(error.reason, PullReason::Ingest(IngestError::Digest { .. })), "{error}");
     setting.registry.offer_manifest("x", "bad", b"{\"schemaVersion\":2}");
     let error = setting.pull("x:bad").await.unwrap_err();
     assert!(matches!(error.reason, PullReason::Manifest(_)), "{error}");
     setting.pull("x:1").await.unwrap();
+}
+
+#[tokio::test]
+async fn no_answer_of_a_registry_is_read_without_a_limit() {
+    // What was sent and not read lies in the sockets.
+    const SOCKETS: usize = 32 << 20;
+    let auth = || Auth::Basic { username: "user".to_owned(), password: "secret".to_owned() };
+    for (path, code) in [
+        ("x/manifests/1", 200),
+        ("x/manifests/1", 404),
+        ("x/manifests/1", 418),
+        ("x/manifests/1", 500),
+        ("token", 200),
+        ("token", 401),
+        ("token", 418),
+        ("token", 500),
+    ] {
+        let setting = Setting::new(Guard::Token("user:secret")).await;
+        setting.registry.offer("x", "1", &image());
+        setting.registry.flood(path, code);
+        let error = setting.pull_with("x:1", &PullOptions { auth: auth(), ..options() }).await.unwrap_err();
+        assert!(setting.registry.flooded() < SOCKETS, "{path} {code}: {}", setting.registry.flooded());
+        assert!(error.to_string().len() < 400, "{path} {code}: {error}");
+    }
+    let setting = Setting::new(Guard::Nobody).await;
+    let image = image().pack(Pack::Plain);
+    setting.registry.offer("x", "1", &image);
+    let layers = image.blobs().layers;
+    setting.registry.fail(&image.blobs().config, &[Fault::Flood(500)]);
+    setting.registry.fail(&layers[0], &[Fault::Flood(503)]);
+    setting.registry.fail(&layers[1], &[Fault::Cut(1000), Fault::Flood(500)]);
+    setting.pull("x:1").await.unwrap();
+    assert!(setting.registry.flooded() < SOCKETS, "{}", setting.registry.flooded());
+}
+
+#[tokio::test]
+async fn a_token_that_is_no_longer_good_is_bought_anew() {
+    let setting = Setting::new(Guard::Token("user:secret")).await;
+    let image = image().pack(Pack::Plain);
+    setting.registry.offer("x", "1", &image);
+    let layers = image.blobs().layers;
+    setting.registry.fail(&layers[2], &[Fault::Status(401)]);
+    let auth = Auth::Basic { username: "user".to_owned(), password: "secret".to_owned() };
+    setting.pull_with("x:1", &PullOptions { auth, ..options() }).await.unwrap();
+    assert_eq!(setting.registry.asked(&layers[2]), [0, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -63,6 +63,12 @@ pub enum ManifestError {
     /// Not the JSON it should be.
     #[error("it is not valid: {0}")]
     Json(#[from] serde_json::Error),
+    /// No manifest is as long as that.
+    #[error("it is larger than {limit} bytes")]
+    TooLarge {
+        /// The largest that is accepted.
+        limit: usize,
+    },
     /// It could be read as an image and as an index, and different readers would see different things.
     #[error("it is an image and an index at once")]
     Ambiguous,

@@ -30,6 +30,8 @@ pub(crate) enum Fault {
     Status(u16),
     /// More bytes than there are.
     Longer,
+    /// This status, and a body without an end.
+    Flood(u16),
 }
 
 /// Who may read.
@@ -45,6 +47,8 @@ struct Shared {
     address: SocketAddr,
     guard: Guard,
     manifests: Mutex<BTreeMap<String, Vec<u8>>>,
+    floods: Mutex<BTreeMap<String, u16>>,
+    flooded: AtomicUsize,
     blobs: Mutex<BTreeMap<Digest, Vec<u8>>>,
     faults: Mutex<BTreeMap<Digest, VecDeque<Fault>>>,
     requests: Mutex<Vec<String>>,
@@ -71,6 +75,8 @@ impl Registry {
             address: listener.local_addr().unwrap(),
             guard,
             manifests: Mutex::default(),
+            floods: Mutex::default(),
+            flooded: AtomicUsize::new(0),
             blobs: Mutex::default(),
             faults: Mutex::default(),
             requests: Mutex::default(),
@@ -108,6 +114,16 @@ impl Registry {
         manifests.insert(format!("{repository}/manifests/{tag}"), manifest.to_vec());
         manifests.insert(format!("{repository}/manifests/{digest}"), manifest.to_vec());
         digest
+    }
+
+    /// From now on, this path is answered with this status and a body without an end: `x/manifests/1`, or `token`.
+    pub(crate) fn flood(&self, path: &str, code: u16) {
+        self.shared.floods.lock().insert(path.to_owned(), code);
+    }
+
+    /// How much of such bodies was sent.
+    pub(crate) fn flooded(&self) -> usize {
+        self.shared.flooded.load(Ordering::SeqCst)
     }
 
     /// What shall go wrong with the next requests for this blob.
@@ -158,6 +174,17 @@ impl Shared {
             use base64::Engine as _;
             format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials))
         };
+        let rest = path.strip_prefix("/v2/").unwrap_or(path);
+        let flood = {
+            let floods = self.floods.lock();
+            floods
+                .iter()
+                .find(|(path, _)| rest.trim_start_matches('/').starts_with(*path))
+                .map(|(_, code)| *code)
+        };
+        if let Some(code) = flood {
+            return self.send_flood(stream, code).await;
+        }
         if path.starts_with("/token") {
             let Guard::Token(credentials) = self.guard else { return status(stream, 404, "", b"").await };
             return if authorization.as_deref() == Some(&basic(credentials)) {
@@ -182,7 +209,6 @@ impl Shared {
         if path == "/v2/" {
             return status(stream, 200, "", b"{}").await;
         }
-        let rest = path.strip_prefix("/v2/").unwrap_or(path);
         let manifest: Option<Vec<u8>> = self.manifests.lock().get(rest).cloned();
         if let Some(manifest) = manifest {
             let digest = format!("Docker-Content-Digest: {}\r\n", Digest::of(&manifest));
@@ -199,9 +225,29 @@ impl Shared {
         self.most.fetch_max(now, Ordering::SeqCst);
         // Long enough for others to come, if they may.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        let result = send(stream, blob, offset, fault).await;
+        let result = match fault {
+            Some(Fault::Flood(code)) => self.send_flood(stream, code).await,
+            fault => send(stream, blob, offset, fault).await,
+        };
         self.now.fetch_sub(1, Ordering::SeqCst);
         result
+    }
+}
+
+/// Where a body without an end ends, lest a client that reads all of it read for ever.
+const FLOOD: usize = 256 << 20;
+
+impl Shared {
+    async fn send_flood(&self, stream: &mut TcpStream, code: u16) -> std::io::Result<()> {
+        stream.write_all(format!("HTTP/1.1 {code} X\r\nConnection: close\r\n\r\n").as_bytes()).await?;
+        let spaces = vec![b' '; 64 << 10];
+        let mut sent = 0;
+        while sent < FLOOD {
+            stream.write_all(&spaces).await?;
+            sent += spaces.len();
+            self.flooded.fetch_add(spaces.len(), Ordering::SeqCst);
+        }
+        Err(std::io::ErrorKind::ConnectionAborted.into())
     }
 }
 

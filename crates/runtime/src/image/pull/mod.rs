@@ -5,6 +5,7 @@
 //! by the digests in the manifest, the unpacked layers by those in the configuration.
 
 mod auth;
+mod challenge;
 mod download;
 mod registry;
 

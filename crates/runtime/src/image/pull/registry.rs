@@ -1,35 +1,61 @@
-//! One registry as seen from one pull: the client crate, its errors told apart, and limits on what it may send.
+//! One registry as seen from one pull: its errors told apart, and limits on what it may send.
+//!
+//! Nothing of what a registry says is believed to be short: a document is read up to its limit, and of an error only the
+//! beginning. Blobs are counted by whoever takes them.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use oci_client::client::{BlobResponse, ClientConfig, ClientProtocol};
-use oci_client::errors::{OciDistributionError, OciErrorCode};
-use oci_client::secrets::RegistryAuth;
-use oci_client::{Client, Reference, RegistryOperation};
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue, RANGE, WWW_AUTHENTICATE};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use serde::Deserialize;
+use tokio::sync::RwLock;
 
 use super::auth::Auth;
+use super::challenge::Challenge;
 use super::{PullOptions, PullReason};
 use crate::image::digest::Digest;
+use crate::image::manifest::ManifestError;
 use crate::image::name::ImageName;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-const ACCEPT: [&str; 4] = [
-    "application/vnd.oci.image.index.v1+json",
-    "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-    "application/vnd.docker.distribution.manifest.v2+json",
-];
+/// As other clients and registries have it.
+const MAX_MANIFEST: usize = 4 << 20;
+/// Tokens have some thousand bytes.
+const MAX_TOKEN: usize = 64 << 10;
+/// Of an error, that much may be read: all that anybody will be told of it is a line.
+const MAX_ERROR: usize = 8 << 10;
+/// And that much is told.
+const MAX_LINE: usize = 200;
+const DOCUMENTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
+     application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
 
 /// The registry of one image.
 #[derive(Clone)]
 pub(super) struct Registry {
-    client: Client,
-    auth: RegistryAuth,
+    http: Client,
+    /// Of its interface, with a slash at the end.
+    base: Url,
+    auth: Auth,
+    login: Arc<RwLock<Login>>,
     name: ImageName,
+}
+
+/// How we introduce ourselves, as far as it is known.
+#[derive(Clone, Default)]
+enum Login {
+    #[default]
+    Nothing,
+    /// With our name and password.
+    Basic,
+    /// With what was given to us.
+    Given(HeaderValue),
+    /// With a token that was had for this image. It will not be good for ever.
+    Token(HeaderValue),
 }
 
 /// A blob on its way.
@@ -45,57 +71,87 @@ impl Registry {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let host = name.registry();
         let plain = is_loopback(host) || options.http_registries.iter().any(|registry| registry == host);
-        let mut config = ClientConfig {
-            protocol: if plain { ClientProtocol::Http } else { ClientProtocol::Https },
-            connect_timeout: Some(CONNECT_TIMEOUT),
-            read_timeout: Some(options.stall_timeout),
-            user_agent: concat!("rubelet/", env!("CARGO_PKG_VERSION")),
-            ..ClientConfig::default()
-        };
+        let scheme = if plain { "http" } else { "https" };
+        let base = format!("{scheme}://{}/v2/", server_of(host));
+        let base =
+            Url::parse(&base).map_err(|error| PullReason::Refused(format!("{host} is no host: {error}")))?;
+        let mut http = Client::builder()
+            .user_agent(concat!("rubelet/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(options.stall_timeout);
         if is_loopback(host) {
-            // A proxy cannot reach this machine's own loopback. Naming one, for nobody, turns off the one from the
-            // environment.
-            config.http_proxy = Some("http://127.0.0.1:9".to_owned());
-            config.no_proxy = Some("*,127.0.0.0/8,::1".to_owned());
+            // A proxy cannot reach this machine's own loopback.
+            http = http.no_proxy();
         }
-        let auth = match &options.auth {
-            Auth::Anonymous => RegistryAuth::Anonymous,
-            Auth::Basic { username, password } => RegistryAuth::Basic(username.clone(), password.clone()),
-            Auth::Bearer(token) => RegistryAuth::Bearer(token.clone()),
+        let http = http.build().map_err(failed)?;
+        let login = match &options.auth {
+            Auth::Bearer(token) => Login::Given(bearer(token)?),
+            Auth::Anonymous | Auth::Basic { .. } => Login::Nothing,
         };
-        let client = Client::try_from(config).map_err(reason)?;
-        Ok(Self { client, auth, name: name.clone() })
-    }
-
-    fn reference(&self, digest: Option<&Digest>) -> Reference {
-        let (registry, repository) = (self.name.registry().to_owned(), self.name.repository().to_owned());
-        match digest.or(self.name.digest()) {
-            Some(digest) => Reference::with_digest(registry, repository, digest.to_string()),
-            None => {
-                let tag = self.name.tag().unwrap_or("latest").to_owned();
-                Reference::with_tag(registry, repository, tag)
-            }
-        }
+        let login = Arc::new(RwLock::new(login));
+        Ok(Self { http, base, auth: options.auth.clone(), login, name: name.clone() })
     }
 
     /// Introduces us. Asked on its own, a refusal is told apart from an image that does not exist.
     pub(super) async fn log_in(&self) -> Result<(), PullReason> {
-        self.client
-            .auth(&self.reference(None), &self.auth, RegistryOperation::Pull)
-            .await
-            .map(drop)
-            .map_err(reason)
+        if matches!(*self.login.read().await, Login::Given(_)) {
+            return Ok(());
+        }
+        let answer = self.http.get(self.base.clone()).send().await.map_err(failed)?;
+        // Whatever else it says: what is asked for next will show.
+        match challenge(&answer) {
+            Some(challenge) => self.meet(challenge).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn meet(&self, challenge: Challenge) -> Result<(), PullReason> {
+        let login = match (challenge, &self.auth) {
+            (Challenge::Basic, Auth::Basic { .. }) => Login::Basic,
+            // Nothing to say: perhaps this image is for everybody.
+            (Challenge::Basic, _) => return Ok(()),
+            (Challenge::Bearer { realm, service }, _) => {
+                Login::Token(bearer(&self.buy_token(&realm, service.as_deref()).await?)?)
+            }
+        };
+        *self.login.write().await = login;
+        Ok(())
+    }
+
+    async fn buy_token(&self, realm: &str, service: Option<&str>) -> Result<String, PullReason> {
+        let unusable = |what: &str| PullReason::Refused(format!("{what} of its token server is not usable"));
+        let mut url = self.base.join(realm).map_err(|_| unusable("the address"))?;
+        url.query_pairs_mut()
+            .append_pair("scope", &format!("repository:{}:pull", self.name.repository()))
+            .extend_pairs(service.map(|service| ("service", service)));
+        let mut request = self.http.get(url);
+        if let Auth::Basic { username, password } = &self.auth {
+            request = request.basic_auth(username, Some(password));
+        }
+        let answer = request.send().await.map_err(failed)?;
+        if !answer.status().is_success() {
+            return Err(refusal(answer).await);
+        }
+        let text = whole(answer, MAX_TOKEN).await?.ok_or_else(|| unusable("the answer"))?;
+        let token: Token = serde_json::from_slice(&text).map_err(|_| unusable("the answer"))?;
+        token.token.or(token.access_token).ok_or_else(|| unusable("the answer"))
     }
 
     /// A manifest or index: the one that the name means, or the one of this digest.
     pub(super) async fn manifest(&self, digest: Option<&Digest>) -> Result<(Digest, Bytes), PullReason> {
-        let reference = self.reference(digest);
-        let (bytes, _) =
-            self.client.pull_manifest_raw(&reference, &self.auth, &ACCEPT).await.map_err(reason)?;
+        let wanted = digest.or(self.name.digest());
+        let reference = match wanted {
+            Some(digest) => digest.as_str(),
+            None => self.name.tag().unwrap_or("latest"),
+        };
+        let path = format!("manifests/{reference}");
+        let answer = self.get(&path, |request| request.header(ACCEPT, DOCUMENTS)).await?;
+        let too_large = || ManifestError::TooLarge { limit: MAX_MANIFEST };
+        let bytes = whole(answer, MAX_MANIFEST).await?.ok_or_else(too_large)?;
         let found = Digest::of(&bytes);
-        match digest.or(self.name.digest()) {
+        match wanted {
             Some(wanted) if *wanted != found => Err(PullReason::Digest { wanted: wanted.clone(), found }),
-            _ => Ok((found, bytes)),
+            _ => Ok((found, bytes.into())),
         }
     }
 
@@ -114,19 +170,110 @@ impl Registry {
 
     /// A blob from this byte on, or from the beginning where the registry cannot do otherwise.
     pub(super) async fn blob(&self, digest: &Digest, offset: u64) -> Result<BlobStream, PullReason> {
-        let reference = self.reference(None);
-        let layer = digest.as_str();
-        if offset == 0 {
-            // The plain request: some registries answer a range from zero with an error.
-            let stream = self.client.pull_blob_stream(&reference, layer).await.map_err(reason)?;
-            return Ok(BlobStream { resumed: false, chunks: stream.stream.boxed() });
+        let path = format!("blobs/{digest}");
+        let answer = self
+            .get(&path, |request| match offset {
+                // Some registries answer a range from zero with an error.
+                0 => request,
+                offset => request.header(RANGE, format!("bytes={offset}-")),
+            })
+            .await?;
+        let resumed = answer.status() == StatusCode::PARTIAL_CONTENT;
+        Ok(BlobStream { resumed, chunks: chunks(answer) })
+    }
+
+    /// Asks for something of the image's repository, once more with another token if the one that we have is no good.
+    async fn get(
+        &self,
+        path: &str,
+        prepare: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Response, PullReason> {
+        let path = format!("{}/{path}", self.name.repository());
+        let url = self.base.join(&path).map_err(|error| PullReason::Refused(error.to_string()))?;
+        let mut may_renew = true;
+        loop {
+            let login = self.login.read().await.clone();
+            let request = self.introduced(prepare(self.http.get(url.clone())), &login);
+            let answer = request.send().await.map_err(failed)?;
+            let is_stranger = answer.status() == StatusCode::UNAUTHORIZED
+                && matches!(login, Login::Nothing | Login::Token(_));
+            if is_stranger && may_renew {
+                may_renew = false;
+                match challenge(&answer) {
+                    Some(challenge) => self.meet(challenge).await?,
+                    None => self.log_in().await?,
+                }
+                continue;
+            }
+            return match answer.status() {
+                StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(answer),
+                _ => Err(refusal(answer).await),
+            };
         }
-        let response =
-            self.client.pull_blob_stream_partial(&reference, layer, offset, None).await.map_err(reason)?;
-        Ok(match response {
-            BlobResponse::Full(stream) => BlobStream { resumed: false, chunks: stream.stream.boxed() },
-            BlobResponse::Partial(stream) => BlobStream { resumed: true, chunks: stream.stream.boxed() },
-        })
+    }
+
+    fn introduced(&self, request: RequestBuilder, login: &Login) -> RequestBuilder {
+        match (login, &self.auth) {
+            (Login::Given(header) | Login::Token(header), _) => request.header(AUTHORIZATION, header),
+            (Login::Basic, Auth::Basic { username, password }) => {
+                request.basic_auth(username, Some(password))
+            }
+            (Login::Basic | Login::Nothing, _) => request,
+        }
+    }
+}
+
+/// What a token server answers; some say it in one way, some in the other, most in both.
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+fn bearer(token: &str) -> Result<HeaderValue, PullReason> {
+    let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
+        .map_err(|_| PullReason::Refused("the token is not one that can be sent".to_owned()))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+fn challenge(answer: &Response) -> Option<Challenge> {
+    let headers = answer.headers().get_all(WWW_AUTHENTICATE).iter();
+    Challenge::of(headers.filter_map(|header| header.to_str().ok()))
+}
+
+/// A body; `None` if it is longer than this.
+async fn whole(answer: Response, most: usize) -> Result<Option<Vec<u8>>, PullReason> {
+    let (bytes, is_whole) = beginning(answer, most).await?;
+    Ok(is_whole.then_some(bytes))
+}
+
+/// A body up to this length, and whether that is all of it. The rest is not even fetched: the connection ends with the answer.
+async fn beginning(mut answer: Response, most: usize) -> Result<(Vec<u8>, bool), PullReason> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(failed)? {
+        let room = most - bytes.len();
+        bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            return Ok((bytes, false));
+        }
+    }
+    Ok((bytes, true))
+}
+
+fn chunks(answer: Response) -> BoxStream<'static, std::io::Result<Bytes>> {
+    let next = |mut answer: Response| async move {
+        let chunk = answer.chunk().await.map_err(|error| std::io::Error::other(chain(&error)))?;
+        Ok(chunk.map(|chunk| (chunk, answer)))
+    };
+    futures_util::stream::try_unfold(answer, next).boxed()
+}
+
+/// Registries that are not where their name says.
+fn server_of(registry: &str) -> &str {
+    match registry {
+        "docker.io" => "registry-1.docker.io",
+        other => other,
     }
 }
 
@@ -139,46 +286,62 @@ pub(super) fn is_loopback(registry: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Tells the client's errors apart by what can be done about them.
-fn reason(error: OciDistributionError) -> PullReason {
-    match error {
-        OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
-            PullReason::Unauthorized
-        }
-        OciDistributionError::RegistryError { envelope, .. } => {
-            let has =
-                |wanted: &[OciErrorCode]| envelope.errors.iter().any(|error| wanted.contains(&error.code));
-            if has(&[OciErrorCode::Unauthorized, OciErrorCode::Denied]) {
-                PullReason::Unauthorized
-            } else if has(&[OciErrorCode::ManifestUnknown, OciErrorCode::NameUnknown, OciErrorCode::NotFound])
-            {
-                PullReason::NotFound
-            } else if has(&[OciErrorCode::Toomanyrequests]) {
-                PullReason::Busy(envelope.to_string())
-            } else {
-                PullReason::Refused(envelope.to_string())
-            }
-        }
-        OciDistributionError::ImageManifestNotFoundError(_) => PullReason::NotFound,
-        OciDistributionError::ServerError { code, message, .. } => match code {
-            404 => PullReason::NotFound,
-            401 | 403 => PullReason::Unauthorized,
-            408 | 429 | 500.. => PullReason::Busy(describe(code, &message)),
-            _ => PullReason::Refused(describe(code, &message)),
-        },
-        OciDistributionError::IoError(error) => PullReason::Interrupted(error),
-        OciDistributionError::RequestError(error) => {
-            let connect = error.is_connect();
-            let error = std::io::Error::other(chain(&error));
-            if connect { PullReason::Unreachable(error) } else { PullReason::Interrupted(error) }
-        }
-        other => PullReason::Refused(other.to_string()),
+/// Tells failures apart by what can be done about them.
+fn failed(error: reqwest::Error) -> PullReason {
+    let connect = error.is_connect();
+    let error = std::io::Error::other(chain(&error.without_url()));
+    if connect { PullReason::Unreachable(error) } else { PullReason::Interrupted(error) }
+}
+
+/// As [`failed`], of an answer that says no.
+async fn refusal(answer: Response) -> PullReason {
+    let status = answer.status();
+    // What was said counts, however it ended.
+    let said = beginning(answer, MAX_ERROR).await.map(|(bytes, _)| bytes).unwrap_or_default();
+    told_apart(status, &said)
+}
+
+/// What registries put into the body of an answer that is an error.
+#[derive(Deserialize)]
+struct Complaints {
+    errors: Vec<Complaint>,
+}
+
+#[derive(Deserialize)]
+struct Complaint {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+fn told_apart(status: StatusCode, said: &[u8]) -> PullReason {
+    let complaints = serde_json::from_slice(said).map_or_else(|_| Vec::new(), |all: Complaints| all.errors);
+    let has = |codes: &[&str]| complaints.iter().any(|complaint| codes.contains(&complaint.code.as_str()));
+    let words = if complaints.is_empty() {
+        String::from_utf8_lossy(said).into_owned()
+    } else {
+        complaints.iter().map(|complaint| complaint.message.as_str()).collect::<Vec<_>>().join("; ")
+    };
+    let line = || describe(status, &words);
+    if has(&["UNAUTHORIZED", "DENIED"]) {
+        return PullReason::Unauthorized;
+    }
+    if has(&["MANIFEST_UNKNOWN", "NAME_UNKNOWN", "NOT_FOUND", "BLOB_UNKNOWN"]) {
+        return PullReason::NotFound;
+    }
+    match status.as_u16() {
+        401 | 403 => PullReason::Unauthorized,
+        404 => PullReason::NotFound,
+        408 | 429 | 500.. => PullReason::Busy(line()),
+        _ if has(&["TOOMANYREQUESTS"]) => PullReason::Busy(line()),
+        _ => PullReason::Refused(line()),
     }
 }
 
-fn describe(code: u16, message: &str) -> String {
-    let line: String = message.lines().next().unwrap_or_default().chars().take(200).collect();
-    format!("HTTP {code} {line}").trim_end().to_owned()
+fn describe(status: StatusCode, words: &str) -> String {
+    let line: String = words.trim().lines().next().unwrap_or_default().chars().take(MAX_LINE).collect();
+    format!("HTTP {} {line}", status.as_u16()).trim_end().to_owned()
 }
 
 /// The whole story: the outermost error only says that a request failed.
@@ -210,6 +373,45 @@ mod tests {
             ["docker.io", "localhost.example", "10.0.0.1:5000", "127.0.0.1.example:5000", "[::2]:1"]
         {
             assert!(!is_loopback(registry), "{registry}");
+        }
+    }
+
+    #[test]
+    fn errors_by_what_can_be_done_about_them() {
+        let complaint =
+            |code: &str| format!(r#"{{"errors":[{{"code":"{code}","message":"why","detail":[1]}}]}}"#);
+        for (status, said, wanted) in [
+            (401, String::new(), "Unauthorized"),
+            (404, complaint("DENIED"), "Unauthorized"),
+            (400, complaint("UNAUTHORIZED"), "Unauthorized"),
+            (404, "<html>".to_owned(), "NotFound"),
+            (400, complaint("NAME_UNKNOWN"), "NotFound"),
+            (429, String::new(), "Busy(\"HTTP 429\")"),
+            (400, complaint("TOOMANYREQUESTS"), "Busy(\"HTTP 400 why\")"),
+            (503, "\n sorry\nindeed".to_owned(), "Busy(\"HTTP 503 sorry\")"),
+            (500, complaint("UNKNOWN"), "Busy(\"HTTP 500 why\")"),
+            (418, complaint("UNSUPPORTED"), "Refused(\"HTTP 418 why\")"),
+            (302, "{".to_owned(), "Refused(\"HTTP 302 {\")"),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(format!("{:?}", told_apart(status, said.as_bytes())), wanted, "{status} {said}");
+        }
+        let PullReason::Busy(long) = told_apart(StatusCode::BAD_GATEWAY, &[b'x'; MAX_ERROR]) else {
+            panic!("another reason");
+        };
+        assert_eq!(long.len(), "HTTP 502 ".len() + MAX_LINE);
+    }
+
+    #[test]
+    fn a_registry_is_asked_where_it_is() {
+        for (name, wanted) in [
+            ("busybox", "https://registry-1.docker.io/v2/"),
+            ("r.io:5000/x", "https://r.io:5000/v2/"),
+            ("localhost:5000/x", "http://localhost:5000/v2/"),
+            ("[::1]:5000/x", "http://[::1]:5000/v2/"),
+        ] {
+            let registry = Registry::new(&name.parse().unwrap(), &PullOptions::default()).unwrap();
+            assert_eq!(registry.base.as_str(), wanted);
         }
     }
 }
