@@ -16,13 +16,18 @@ use tonic::{Code, Request, Status};
 
 use crate::codec::{Message, Nothing, Raw};
 use crate::connection::{CallFailure, Channel, ConnectError, Connection};
-use crate::intake::{BadAnswer, Intake, Skimming};
+use crate::excerpt::Excerpt;
+use crate::intake::{BadAnswer, Intake, Skimming, Take};
 use crate::lean::Lean;
 use crate::link::Link;
-use crate::{Endpoint, Error, ErrorKind, Metrics, Operation, Options};
+use crate::{Endpoint, Error, ErrorKind, Metrics, Operation, Options, v1};
 
 /// What the requests are addressed to. It has no meaning on a unix socket, but must be there.
 static ORIGIN: LazyLock<http::Uri> = LazyLock::new(|| http::Uri::from_static("http://localhost"));
+
+/// The gRPC metadata of an `ExecSync` in which we say how many bytes of each stream we have use for. Runtimes that do not know
+/// it send all of them.
+pub const OUTPUT_LIMIT: &str = "rubelet-output-limit";
 
 /// What the clients of one endpoint share.
 #[derive(Debug)]
@@ -239,17 +244,39 @@ impl Attempt {
         request: Bytes,
         list: L,
     ) -> Result<(L, usize), Status> {
-        let intake = Arc::new(Mutex::new(Intake::new(list, self.max_answer)));
-        let channel =
-            Skimming { channel: Channel(Arc::clone(&self.connection)), intake: Arc::clone(&intake) };
+        let intake = self.skim(path, self.request(request), Intake::new(list, self.max_answer)).await?;
+        intake.finish().map_err(|bad| Status::from_error(Box::new(bad)))
+    }
+
+    /// Sends a request for a command, and keeps only the beginning of what it says, so many bytes of each stream.
+    pub(crate) async fn excerpt(
+        &self,
+        path: &'static str,
+        request: Bytes,
+        most: usize,
+    ) -> Result<v1::ExecSyncResponse, Status> {
+        let mut request = self.request(request);
+        request.metadata_mut().insert(OUTPUT_LIMIT, MetadataValue::from(most));
+        let excerpt = self.skim(path, request, Excerpt::new(most)).await?;
+        excerpt.finish().map_err(|bad| Status::from_error(Box::new(bad)))
+    }
+
+    /// Sends a request and has the payload of its answers taken as it arrives.
+    async fn skim<T: Take>(
+        &self,
+        path: &'static str,
+        request: Request<Bytes>,
+        taker: T,
+    ) -> Result<T, Status> {
+        let taker = Arc::new(Mutex::new(taker));
+        let channel = Skimming { channel: Channel(Arc::clone(&self.connection)), taker: Arc::clone(&taker) };
         let mut grpc = Grpc::with_origin(channel, ORIGIN.clone());
         let path = PathAndQuery::from_static(path);
-        let answers = grpc.server_streaming(self.request(request), path, Raw(Nothing)).await?;
+        let answers = grpc.server_streaming(request, path, Raw(Nothing)).await?;
         let mut answers = answers.into_inner();
-        // What the intake takes never gets here: what is left is the status at the end.
+        // What is taken never gets here: what is left is the status at the end.
         while answers.message().await?.is_some() {}
-        let intake = std::mem::take(&mut *intake.lock());
-        intake.finish().map_err(|bad| Status::from_error(Box::new(bad)))
+        Ok(std::mem::take(&mut *taker.lock()))
     }
 
     fn grpc(&self) -> Grpc<Channel> {

@@ -18,7 +18,7 @@ use crate::lean::Lean;
 use crate::wire::{Fields, Value, WireError};
 
 /// The length of what precedes a message.
-const PREFIX: usize = 5;
+pub(crate) const PREFIX: usize = 5;
 
 /// A list on its way in.
 #[derive(Debug, Default)]
@@ -53,14 +53,20 @@ pub(crate) enum BadAnswer {
     Truncated,
 }
 
-impl<L: Lean> Intake<L> {
-    /// Fills `list`; no message may be larger than `largest`.
-    pub(crate) fn new(list: L, largest: usize) -> Self {
-        Self { list, pending: Vec::new(), missing: None, lost: false, largest, messages: 0 }
-    }
-
+/// Who takes the payload of an answer out of the byte stream, as it arrives.
+pub(crate) trait Take: Default + Send + 'static {
     /// Takes the next piece of the answer, wherever it was cut.
-    pub(crate) fn take(&mut self, mut piece: &[u8]) -> Result<(), BadAnswer> {
+    fn take(&mut self, piece: &[u8]) -> Result<(), BadAnswer>;
+}
+
+/// How long the message behind this prefix is.
+pub(crate) fn length_of(prefix: [u8; PREFIX]) -> Result<usize, BadAnswer> {
+    let [flags, length @ ..] = prefix;
+    if flags == 0 { Ok(u32::from_be_bytes(length) as usize) } else { Err(BadAnswer::Flags(flags)) }
+}
+
+impl<L: Lean> Take for Intake<L> {
+    fn take(&mut self, mut piece: &[u8]) -> Result<(), BadAnswer> {
         while !piece.is_empty() {
             match self.missing {
                 None => self.take_prefix(&mut piece)?,
@@ -73,6 +79,13 @@ impl<L: Lean> Intake<L> {
         }
         Ok(())
     }
+}
+
+impl<L: Lean> Intake<L> {
+    /// Fills `list`; no message may be larger than `largest`.
+    pub(crate) fn new(list: L, largest: usize) -> Self {
+        Self { list, pending: Vec::new(), missing: None, lost: false, largest, messages: 0 }
+    }
 
     fn take_prefix(&mut self, piece: &mut &[u8]) -> Result<(), BadAnswer> {
         let (now, later) = piece.split_at(piece.len().min(PREFIX - self.pending.len()));
@@ -80,11 +93,7 @@ impl<L: Lean> Intake<L> {
         self.pending.extend_from_slice(now);
         let Ok(prefix) = <[u8; PREFIX]>::try_from(self.pending.as_slice()) else { return Ok(()) };
         self.pending.clear();
-        let [flags, length @ ..] = prefix;
-        let length = u32::from_be_bytes(length) as usize;
-        if flags != 0 {
-            return Err(BadAnswer::Flags(flags));
-        }
+        let length = length_of(prefix)?;
         if length > self.largest {
             return Err(BadAnswer::TooLarge { length, limit: self.largest });
         }
@@ -168,15 +177,15 @@ fn first_error(message: &[u8]) -> Option<WireError<'_>> {
     fields.error()
 }
 
-/// A channel whose answers go into an intake. Only what is not payload, the status, comes through.
+/// A channel the payload of whose answers is taken. Only what is none, the status, comes through.
 #[derive(Debug)]
-pub(crate) struct Skimming<L> {
+pub(crate) struct Skimming<T> {
     pub(crate) channel: Channel,
-    pub(crate) intake: Arc<Mutex<Intake<L>>>,
+    pub(crate) taker: Arc<Mutex<T>>,
 }
 
-impl<L: Lean> Service<http::Request<tonic::body::Body>> for Skimming<L> {
-    type Response = http::Response<Skimmed<L>>;
+impl<T: Take> Service<http::Request<tonic::body::Body>> for Skimming<T> {
+    type Response = http::Response<Skimmed<T>>;
     type Error = CallFailure;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, CallFailure>> + Send>>;
 
@@ -186,19 +195,19 @@ impl<L: Lean> Service<http::Request<tonic::body::Body>> for Skimming<L> {
 
     fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
         let response = self.channel.call(request);
-        let intake = Arc::clone(&self.intake);
-        Box::pin(async move { Ok(response.await?.map(|body| Skimmed { body, intake })) })
+        let taker = Arc::clone(&self.taker);
+        Box::pin(async move { Ok(response.await?.map(|body| Skimmed { body, taker })) })
     }
 }
 
 /// What is left of an answer once its payload is taken.
 #[derive(Debug)]
-pub(crate) struct Skimmed<L> {
+pub(crate) struct Skimmed<T> {
     body: Incoming,
-    intake: Arc<Mutex<Intake<L>>>,
+    taker: Arc<Mutex<T>>,
 }
 
-impl<L: Lean> Body for Skimmed<L> {
+impl<T: Take> Body for Skimmed<T> {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -211,7 +220,7 @@ impl<L: Lean> Body for Skimmed<L> {
                 return Poll::Ready(None);
             };
             match frame.into_data() {
-                Ok(piece) => self.intake.lock().take(&piece)?,
+                Ok(piece) => self.taker.lock().take(&piece)?,
                 Err(frame) => return Poll::Ready(Some(Ok(frame))),
             }
         }

@@ -58,6 +58,7 @@ mod connection;
 pub mod convert;
 mod endpoint;
 mod error;
+mod excerpt;
 mod greeting;
 mod intake;
 mod lean;
@@ -74,6 +75,7 @@ pub use rubelet_model as model;
 pub use tonic::Code;
 
 pub use assemble::assemble;
+pub use call::OUTPUT_LIMIT;
 pub use client::{EventStream, ImageClient, RuntimeClient};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{Error, ErrorKind};

@@ -121,7 +121,7 @@ fn split<'a>(rest: &mut &'a [u8], length: usize, number: Option<u32>) -> Result<
 }
 
 /// An integer of up to ten bytes, seven bits each, lowest first.
-fn varint<'a>(rest: &mut &'a [u8]) -> Result<u64, WireError<'a>> {
+pub(crate) fn varint<'a>(rest: &mut &'a [u8]) -> Result<u64, WireError<'a>> {
     let mut value = 0;
     for index in 0..10 {
         let byte = *rest.get(index).ok_or(WireError::Truncated { missing: 1, start: None })?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rubelet_cri::{Operation, RuntimeClient, v1};
 use rubelet_model::{ContainerId, SandboxId};
 
-use super::{CallBook, CallError, ImageStore, Runtime, Target};
+use super::{CallBook, CallError, ImageStore, MOST_OUTPUT, Runtime, Target};
 
 /// A runtime over a CRI client. Give it a client of its own, so that what the PLEG asks never waits for it.
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ impl Runtime for CriRuntime {
         timeout: Option<Duration>,
     ) -> Result<v1::ExecSyncResponse, CallError> {
         let _under_way = self.book.begin(Operation::ExecSync, thing(id), timeout);
-        Ok(self.client.exec_sync(id, command, timeout.unwrap_or_default()).await?)
+        Ok(self.client.exec_sync_excerpt(id, command, timeout.unwrap_or_default(), MOST_OUTPUT).await?)
     }
 
     async fn reopen_log(&self, id: &ContainerId) -> Result<(), CallError> {

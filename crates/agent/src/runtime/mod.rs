@@ -88,7 +88,7 @@ pub trait Runtime: Send + Sync + 'static {
     fn memory_used(&self, id: &ContainerId) -> impl Future<Output = Result<Option<u64>, CallError>> + Send;
 
     /// Runs a command in a container, for as long as it takes, or until the runtime kills it after `timeout`: then the
-    /// failure is [`CallFailure::Timeout`].
+    /// failure is [`CallFailure::Timeout`]. Of what it says, the beginning comes back.
     fn exec(
         &self,
         id: &ContainerId,

@@ -25,6 +25,27 @@ impl RuntimeClient {
         command: &[String],
         timeout: Duration,
     ) -> Result<v1::ExecSyncResponse, Error> {
+        self.run(id, command, timeout, None).await
+    }
+
+    /// As [`exec_sync`](Self::exec_sync), but keeps no more than the first `most` bytes of each stream, and lets the runtime know.
+    pub async fn exec_sync_excerpt(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Duration,
+        most: usize,
+    ) -> Result<v1::ExecSyncResponse, Error> {
+        self.run(id, command, timeout, Some(most)).await
+    }
+
+    async fn run(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Duration,
+        most: Option<usize>,
+    ) -> Result<v1::ExecSyncResponse, Error> {
         let seconds = whole_seconds(timeout);
         let request =
             v1::ExecSyncRequest { container_id: id.to_string(), cmd: command.to_vec(), timeout: seconds };
@@ -34,9 +55,13 @@ impl RuntimeClient {
             .perform(Operation::ExecSync, own, |attempt| {
                 let request = request.clone();
                 async move {
-                    let answer = Message::<v1::ExecSyncResponse>::new();
+                    const PATH: &str = method!("ExecSync");
                     let was_killed = || Failure::Kind(ErrorKind::CommandTimeout, format!("{seconds} s"));
-                    match attempt.unary(method!("ExecSync"), request, answer).await {
+                    let answer = match most {
+                        Some(most) => attempt.excerpt(PATH, request, most).await,
+                        None => attempt.unary(PATH, request, Message::<v1::ExecSyncResponse>::new()).await,
+                    };
+                    match answer {
                         Ok(answer) if was_timed_out(&answer) => Err(was_killed()),
                         Ok(answer) => Ok(answer),
                         Err(status) if status.code() == Code::DeadlineExceeded && !attempt.is_over() => {

@@ -246,8 +246,13 @@ async fn exec(
 ) -> Result<i32, ErrorKind> {
     let place = Place::new();
     let _server = Server::start(&place, move |_| reply()).await;
-    let answer = place.client().exec_sync(&container(), &[], timeout).await;
-    answer.map(|answer| answer.exit_code).map_err(|error| error.kind())
+    let outcome = |answer: Result<v1::ExecSyncResponse, Error>| {
+        answer.map(|answer| answer.exit_code).map_err(|error| error.kind())
+    };
+    let whole = outcome(place.client().exec_sync(&container(), &[], timeout).await);
+    let excerpt = outcome(place.client().exec_sync_excerpt(&container(), &[], timeout, 100).await);
+    assert_eq!(whole, excerpt);
+    whole
 }
 
 #[tokio::test]
@@ -262,6 +267,22 @@ async fn a_command_that_takes_too_long_is_a_timeout_however_it_is_told() {
     assert_eq!(exec(second, answer(-1, "something else")).await, Ok(-1));
     assert_eq!(exec(second, answer(1, "command timed out")).await, Ok(1), "the command's own words");
     assert_eq!(exec(second, answer(0, "")).await, Ok(0));
+}
+
+#[tokio::test]
+async fn of_a_commands_output_no_more_is_kept_than_is_wanted() {
+    let place = Place::new();
+    let server = Server::start(&place, |_| {
+        let (stdout, stderr) = (vec![b'o'; 20 << 20], vec![b'e'; 7]);
+        Reply::message(&v1::ExecSyncResponse { stdout, stderr, exit_code: 3 })
+    })
+    .await;
+    let second = Duration::from_secs(1);
+    let answer = place.client().exec_sync_excerpt(&container(), &[], second, 10 << 10).await.unwrap();
+    assert_eq!((answer.stdout.len(), answer.stderr.len(), answer.exit_code), (10 << 10, 7, 3));
+    assert_eq!(server.calls()[0].output_limit.as_deref(), Some("10240"));
+    assert_eq!(place.client().exec_sync(&container(), &[], second).await.unwrap().stdout.len(), 20 << 20);
+    assert_eq!(server.calls()[1].output_limit, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -48,6 +48,8 @@ pub(crate) struct Call {
     pub(crate) request: Bytes,
     /// The `grpc-timeout` header.
     pub(crate) timeout: Option<String>,
+    /// The header that says how much output is wanted.
+    pub(crate) output_limit: Option<String>,
     /// Which connection it came over, from 1 on.
     pub(crate) connection: usize,
 }
@@ -167,8 +169,9 @@ async fn answer(
     let method = known.iter().find_map(|service| path.strip_prefix(service)).unwrap_or(path).to_owned();
     assert_eq!(parts.uri.authority().map(http::uri::Authority::as_str), Some("localhost"));
     let request = body.collect().await?.to_bytes().slice(5..);
-    let timeout = parts.headers.get("grpc-timeout").map(|timeout| timeout.to_str().unwrap().to_owned());
-    let call = Call { method, request, timeout, connection };
+    let header = |name| parts.headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    let (timeout, output_limit) = (header("grpc-timeout"), header(rubelet_cri::OUTPUT_LIMIT));
+    let call = Call { method, request, timeout, output_limit, connection };
     calls.lock().push(call.clone());
     Ok(match script(&call) {
         Reply::Message(message) => stream(tokio_stream::once(message), &Status::ok("")),
