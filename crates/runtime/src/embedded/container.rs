@@ -151,7 +151,8 @@ impl Runtime {
         store::write(&folder.join(store::REQUEST), &config.encode_to_vec(), Durability::Process)?;
         // Last: with this the container exists.
         store::write_json(&folder.join(store::RECORD_CONTAINER), &record, Durability::Process)?;
-        Ok(Container::new(record, config, ContainerState::Created))
+        let room = self.room.of_one(self.facts.open_files);
+        Ok(Container::new(record, config, ContainerState::Created, room))
     }
 
     fn sandbox_files(&self, sandbox: &Sandbox) -> SandboxFiles {

@@ -56,6 +56,12 @@ pub enum Error {
         /// How long it was allowed to take.
         seconds: i64,
     },
+    /// There is no room for it, at present.
+    #[error("{problem}")]
+    Full {
+        /// What there is enough of already, and what to do.
+        problem: String,
+    },
     /// The container could not be started.
     #[error("failed to start container {id}: {message}")]
     Start {
@@ -118,6 +124,7 @@ impl Error {
             Self::State(_) | Self::Rootless { .. } => Code::FailedPrecondition,
             Self::Unsupported { .. } => Code::Unimplemented,
             Self::Timeout { .. } => Code::DeadlineExceeded,
+            Self::Full { .. } => Code::ResourceExhausted,
             Self::Start { .. } | Self::Network(_) | Self::Image(_) | Self::Io { .. } => Code::Unknown,
             Self::Internal(_) => Code::Internal,
         }

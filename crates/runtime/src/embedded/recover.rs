@@ -136,7 +136,7 @@ impl Runtime {
             Verdict::Ended(exit) => ContainerState::Exited(exit.clone()),
             Verdict::Ask | Verdict::Lost => ContainerState::Starting,
         };
-        let container = Container::new(record, config, state);
+        let container = Container::new(record, config, state, self.room.of_one(self.facts.open_files));
         self.take_name(&container.name(&sandbox), id);
         self.registry.add_container(Arc::clone(&container));
         match verdict {

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use rubelet_cri::v1;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use super::error::{Error, Result};
 use super::id::{self, Found};
 use super::record::{ContainerRecord, SandboxRecord};
+use super::room::Room;
 use super::spec;
 use super::state::{ContainerState, SandboxState};
 
@@ -59,18 +60,16 @@ pub(crate) struct Container {
     pub(crate) state: watch::Sender<ContainerState>,
     /// Held by whoever starts, updates or removes it. Not by a stop: two stops may wait side by side.
     pub(crate) work: tokio::sync::Mutex<()>,
-    /// Who may run a command in it.
-    pub(crate) execs: Semaphore,
+    /// For commands in it.
+    pub(crate) room: Room,
 }
-
-/// How many commands may run in one container at once: those that never end must leave room for other containers'.
-const EXECS_AT_ONCE: usize = 32;
 
 impl Container {
     pub(crate) fn new(
         record: ContainerRecord,
         config: v1::ContainerConfig,
         state: ContainerState,
+        room: Room,
     ) -> Arc<Self> {
         Arc::new(Self {
             stop_signal: spec::signal_name(record.stop_signal),
@@ -79,7 +78,7 @@ impl Container {
             config,
             state: watch::Sender::new(state),
             work: tokio::sync::Mutex::new(()),
-            execs: Semaphore::new(EXECS_AT_ONCE),
+            room,
         })
     }
 

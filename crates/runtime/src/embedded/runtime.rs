@@ -9,8 +9,10 @@ use super::cni::Cni;
 use super::error::{Error, Result};
 use super::events::Events;
 use super::facts::Facts;
+use super::output::Memory;
 use super::process;
 use super::registry::Registry;
+use super::room::Room;
 use super::spec;
 use super::store::{self, Layout};
 use crate::image::ImageStore;
@@ -42,9 +44,6 @@ impl Default for Options {
     }
 }
 
-/// How many commands may run in containers at once; others wait. Each takes a few descriptors of ours.
-const EXECS_AT_ONCE: usize = 128;
-
 /// Everything that an operation may need.
 #[derive(Debug)]
 pub(crate) struct Runtime {
@@ -55,7 +54,10 @@ pub(crate) struct Runtime {
     pub(crate) images: ImageStore,
     pub(crate) cni: Option<Cni>,
     pub(crate) shim: PathBuf,
-    pub(crate) execs: tokio::sync::Semaphore,
+    /// For commands in containers.
+    pub(crate) room: Room,
+    /// For what they say.
+    pub(crate) memory: Memory,
     said_oom_score: AtomicBool,
     _lock: File,
 }
@@ -86,7 +88,8 @@ impl Runtime {
             images,
             cni: options.cni_conf_dir.as_ref().map(|dir| Cni::new(dir.clone(), options.cni_bin_dirs.clone())),
             shim: options.shim.clone(),
-            execs: tokio::sync::Semaphore::new(EXECS_AT_ONCE),
+            room: Room::of_all(process::open_files()),
+            memory: Memory::default(),
             said_oom_score: AtomicBool::new(false),
             layout,
             _lock: lock,

@@ -45,24 +45,62 @@ async fn written(cri: &Cri, id: &str) -> Vec<String> {
 }
 
 #[test]
-fn commands_that_never_end_leave_room_for_those_of_other_containers() {
+fn commands_that_never_end_leave_room_for_those_that_will_and_for_other_containers() {
     with_runtime("execroom", None, |runtime, cri| async move {
         let (_, busy, _) = cri.pod_with("exec sleep 3600").await;
         let (_, other, _) = cri.pod_with("exec sleep 3600").await;
         for id in [&busy, &other] {
             cri.start(id).await.expect("starts");
         }
-        let one = || cri.exec(&busy, "exec sleep 3600", 0);
-        let all = futures_util::future::join_all((0..32).map(|_| one()));
+        let request = v1::ExecSyncRequest {
+            container_id: busy.clone(),
+            cmd: vec!["sleep".to_owned(), "3594".to_owned()],
+            timeout: 0,
+        };
+        let client = cri.runtime().await;
+        // More than may run at once, on any machine.
+        let endless = (0..200).map(|_| {
+            let (mut client, request) = (client.clone(), request.clone());
+            async move { client.exec_sync(request).await }
+        });
+        let endless = futures_util::future::join_all(endless);
         let looking = async {
-            // When there is no more room, a command waits, and no longer than it may run.
-            while cri.exec(&busy, "true", 1).await.is_ok() {}
+            let count = "grep -lz '^3594$' /proc/[0-9]*/cmdline 2>/dev/null | wc -l";
+            let mut before = 0;
+            loop {
+                let told = cri.exec(&busy, count, 20).await.expect("it does not wait for those");
+                let now: u32 = String::from_utf8_lossy(&told.stdout).trim().parse().expect("a number");
+                if now == before && now > 0 {
+                    break;
+                }
+                before = now;
+            }
             cri.exec(&other, "true", 0).await.expect("is run");
         };
         tokio::select! {
-            _ = all => panic!("they end"),
+            ended = endless => panic!("they end: {ended:?}"),
             () = looking => {}
         }
+        drop(runtime);
+    });
+}
+
+#[test]
+fn of_the_output_no_more_comes_back_than_was_wanted() {
+    with_runtime("execlong", None, |runtime, cri| async move {
+        let (_, id, _) = cri.pod_with("exec sleep 3600").await;
+        cri.start(&id).await.expect("starts");
+        let script = "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2; exit 3";
+        let whole = cri.exec(&id, script, 0).await.expect("an answer");
+        assert_eq!((whole.stdout.len(), whole.stderr.len(), whole.exit_code), (3_000_000, 3_000_000, 3));
+        let mut request = tonic::Request::new(v1::ExecSyncRequest {
+            container_id: id.clone(),
+            cmd: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
+            timeout: 0,
+        });
+        request.metadata_mut().insert(rubelet_cri::OUTPUT_LIMIT, 10_000.into());
+        let part = cri.runtime().await.exec_sync(request).await.expect("an answer").into_inner();
+        assert_eq!((part.stdout.len(), part.stderr.len(), part.exit_code), (10_000, 10_000, 3));
         drop(runtime);
     });
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use rubelet_cri::OUTPUT_LIMIT;
 use rubelet_cri::v1::{self, runtime_service_server::RuntimeService};
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
@@ -293,8 +294,9 @@ impl RuntimeService for Service {
     }
 
     async fn exec_sync(&self, request: Request<v1::ExecSyncRequest>) -> Answer<v1::ExecSyncResponse> {
+        let wanted = request.metadata().get(OUTPUT_LIMIT).and_then(|limit| limit.to_str().ok()?.parse().ok());
         // Not unhurried: a caller that hangs up ends the command.
-        Ok(Response::new(self.runtime.exec_sync(request.into_inner()).await?))
+        Ok(Response::new(self.runtime.exec_sync(request.into_inner(), wanted).await?))
     }
 
     async fn exec(&self, _: Request<v1::ExecRequest>) -> Answer<v1::ExecResponse> {

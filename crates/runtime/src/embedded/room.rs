@@ -1,0 +1,102 @@
+//! Room for commands in containers: how many run at once, so that descriptors of ours and of the shims are left for all else.
+//!
+//! A command with a time limit will be gone; one without may stay for ever. So they do not compete: each kind has places of
+//! its own. Who has no time limit waits for a place, as long as it takes. Who has one is told at once that there is none: its
+//! asker would take the wait for the command's own time, and a probe that could not even be asked for one that hangs.
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::error::{Error, Result};
+
+/// Of the descriptors that we may have open, one in so many is a place for a command of one kind: each takes up to four, there
+/// are two kinds, and half of all are for other things.
+const DESCRIPTORS: u64 = 16;
+
+/// And in a shim, which keeps two for a command.
+const SHIM_DESCRIPTORS: u64 = 8;
+
+/// More are nobody's wish: an agent lets through eight commands of probes for each processor.
+const MOST: u64 = 2048;
+
+/// For one container.
+const MOST_IN_ONE: u64 = 128;
+
+/// The places that there are.
+#[derive(Debug)]
+pub(crate) struct Room {
+    passing: Semaphore,
+    staying: Semaphore,
+    places: usize,
+}
+
+/// A place; it is free again when this goes.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Room {
+    fn new(places: usize) -> Self {
+        Self { passing: Semaphore::new(places), staying: Semaphore::new(places), places }
+    }
+
+    /// For all containers, of a process that may have so many files open.
+    pub(crate) fn of_all(open_files: Option<u64>) -> Self {
+        let places = open_files.map_or(MOST, |files| (files / DESCRIPTORS).clamp(1, MOST));
+        Self::new(usize::try_from(places).unwrap_or(usize::MAX))
+    }
+
+    /// For one container, whose shim may have so many files open: a quarter, so that commands which never end leave room for
+    /// those of other containers.
+    pub(crate) fn of_one(&self, open_files: Option<u64>) -> Self {
+        let part = u64::try_from(self.places / 4).unwrap_or(u64::MAX);
+        let places = part.min(open_files.map_or(u64::MAX, |files| files / SHIM_DESCRIPTORS));
+        Self::new(usize::try_from(places.clamp(1, MOST_IN_ONE)).unwrap_or(usize::MAX))
+    }
+
+    /// Takes a place for a command.
+    pub(crate) async fn enter(&self, has_time_limit: bool) -> Result<Place<'_>> {
+        let permit = if has_time_limit {
+            self.passing.try_acquire().map_err(|_| Error::Full {
+                problem: format!("{} commands with a time limit run already: try again later", self.places),
+            })?
+        } else {
+            // Nobody closes it.
+            self.staying.acquire().await.map_err(|error| Error::Internal(error.to_string()))?
+        };
+        Ok(Place { _permit: permit })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_by_what_may_be_open() {
+        for (files, shim, all, one) in [
+            (None, None, 2048, 128),
+            (Some(1 << 20), Some(1024), 2048, 128),
+            (Some(4096), Some(1024), 256, 64),
+            (Some(1024), Some(1024), 64, 16),
+            (Some(1 << 20), Some(256), 2048, 32),
+            (Some(8), Some(0), 1, 1),
+        ] {
+            let room = Room::of_all(files);
+            assert_eq!((room.places, room.of_one(shim).places), (all, one), "{files:?} {shim:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_may_stay_for_ever_takes_no_place_of_those_who_pass() {
+        let room = Room::new(2);
+        let (_one, two) = (room.enter(false).await.unwrap(), room.enter(false).await.unwrap());
+        let day = std::time::Duration::from_secs(24 * 3600);
+        assert!(tokio::time::timeout(day, room.enter(false)).await.is_err(), "it waits");
+        let (three, _four) = (room.enter(true).await.unwrap(), room.enter(true).await.unwrap());
+        assert!(matches!(room.enter(true).await, Err(Error::Full { .. })), "it is told at once");
+        drop((two, three));
+        room.enter(false).await.unwrap();
+        room.enter(true).await.unwrap();
+    }
+}
