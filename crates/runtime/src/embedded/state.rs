@@ -74,7 +74,8 @@ impl Exit {
         match &self.cause {
             Cause::StartFailed(_) => "StartError",
             Cause::Lost => "Unknown",
-            Cause::Ended if self.oom && self.code != 0 => "OOMKilled",
+            // Whatever it made of that: others say so too, and an init container that has lost a part of itself has failed.
+            Cause::Ended if self.oom => "OOMKilled",
             Cause::Ended if self.code == 0 => "Completed",
             Cause::Ended => "Error",
         }
@@ -170,11 +171,7 @@ mod tests {
     fn reasons_follow_code_and_cause() {
         let ended = |code, oom| Exit { code, cause: Cause::Ended, oom, started_at: 1, finished_at: 2 };
         assert_eq!(ended(0, false).reason(), "Completed");
-        assert_eq!(
-            ended(0, true).reason(),
-            "Completed",
-            "a child that ran out of memory is not the container's end"
-        );
+        assert_eq!(ended(0, true).reason(), "OOMKilled");
         assert_eq!(ended(1, false).reason(), "Error");
         assert_eq!(ended(137, true).reason(), "OOMKilled");
         assert_eq!(Exit::lost(1, 2).reason(), "Unknown");
