@@ -204,6 +204,12 @@ impl Cgroups {
         Ok(())
     }
 
+    /// Whether a group cannot be made because those above it have no memory left.
+    pub(crate) fn lacks_memory_for(&self, group: &str) -> bool {
+        let made = self.folder("memory", group).map(fs::create_dir);
+        made.is_some_and(|made| made.is_err_and(|error| error.kind() == std::io::ErrorKind::OutOfMemory))
+    }
+
     /// Removes a group and the groups below it. True if nothing of it is left.
     pub(crate) fn remove(&self, group: &str) -> bool {
         // Every folder is tried, whatever becomes of the others.

@@ -128,6 +128,35 @@ fn a_child_that_runs_out_of_memory_is_told_and_not_the_containers_end() {
 }
 
 #[test]
+fn a_limit_on_memory_that_nothing_starts_in_is_named() {
+    with_runtime("tiny", None, |runtime, cri| async move {
+        let mut config = cri.container_config("exec sleep 3600");
+        config.linux.get_or_insert_default().resources =
+            Some(v1::LinuxContainerResources { memory_limit_in_bytes: 256 << 10, ..Default::default() });
+        let (_, id, _) = cri.pod_with_config(config).await;
+        let refused = cri.start(&id).await.expect_err("too little");
+        assert!(refused.message().contains("memory limit of 262144 bytes"), "{refused}");
+
+        let pod = cri.pod_config();
+        let group = pod.linux.as_ref().expect("a group").cgroup_parent.trim_start_matches('/').to_owned();
+        let root = PathBuf::from("/sys/fs/cgroup");
+        let (v2, v1) = (root.join(&group), root.join("memory").join(&group));
+        let (folder, file) = match root.join("cgroup.controllers").exists() {
+            true => (v2, "memory.max"),
+            false => (v1, "memory.limit_in_bytes"),
+        };
+        std::fs::create_dir_all(&folder).expect("a group");
+        std::fs::write(folder.join(file), "1").expect("a limit");
+        let sandbox = cri.run_pod(&pod).await.expect("a pod");
+        let config = cri.container_config("exec sleep 3600");
+        let id = cri.create(&sandbox, &pod, &config).await.expect("a container");
+        let refused = cri.start(&id).await.expect_err("too little");
+        assert!(refused.message().contains("memory limit of its pod"), "{refused}");
+        drop(runtime);
+    });
+}
+
+#[test]
 fn the_runtime_may_open_more_files_than_its_containers() {
     let runtime = Embedded::start("files", |place| {
         let mut command = std::process::Command::new("sh");

@@ -16,6 +16,7 @@
 //! descriptors and is answered by `command-exited <code>` or `command-failed <text>`: the shim forks, and the child joins
 //! the container.
 
+mod client;
 mod commands;
 pub(crate) mod create;
 mod diary;
@@ -28,6 +29,7 @@ pub(crate) mod protocol;
 mod reap;
 mod serve;
 pub(crate) mod settings;
+mod starved;
 mod volumes;
 mod working_dir;
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 
 /// What has been reaped so far and not yet asked for.
@@ -38,6 +39,12 @@ impl Reaped {
     /// How the watched child ended, if it has.
     pub(super) fn watched(&self) -> Option<i32> {
         self.ended.get(&self.only?).copied()
+    }
+
+    /// Whether somebody but this child was killed.
+    pub(super) fn has_killed(&self, but: Option<i32>) -> bool {
+        const KILLED: i32 = 128 + Signal::SIGKILL as i32;
+        self.ended.iter().any(|(pid, code)| *code == KILLED && Some(*pid) != but)
     }
 
     /// Waits for the watched child.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
@@ -13,28 +13,23 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::client::{Client, take_lines};
 use super::commands::Commands;
 use super::join::Host;
 use super::line_log::{Lines, LogFile};
 use super::protocol::{Command, Outcome, Progress, Report};
 use super::reap::Reaped;
 use super::settings::Settings;
+use super::starved::{self, Failed};
 use crate::embedded::cgroup::Cgroups;
 use crate::embedded::clock;
+use crate::embedded::container::SPEC;
 use crate::embedded::error::{Error, Result};
 use crate::embedded::process;
 use crate::embedded::state::{Cause, Exit};
 use crate::embedded::store::{self, Durability};
-
-/// A request line is short; a peer that sends more is not ours.
-const MAX_REQUEST: usize = 256;
-
-/// A command, its output and its complaints.
-const MAX_FILES: usize = 3;
 
 /// Entry point, in the container's folder, with the listening socket as standard input.
 pub(super) fn main() -> Result<()> {
@@ -85,13 +80,6 @@ struct Helper {
     pid: i32,
     pipe: std::fs::File,
     said: Vec<u8>,
-}
-
-struct Client {
-    socket: UnixStream,
-    input: Vec<u8>,
-    /// Descriptors that came along.
-    files: Vec<OwnedFd>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -155,7 +143,7 @@ impl Shim {
             settings,
         };
         if let Err(error) = shim.launch() {
-            shim.fail(error.to_string());
+            shim.fail(&error.to_string());
         }
         shim
     }
@@ -299,13 +287,13 @@ impl Shim {
                     }
                 }
                 Progress::Started => self.started(),
-                Progress::Failed(message) => self.fail(message),
+                Progress::Failed(message) => self.fail(&message),
             }
         }
         if finished {
             self.helper = None;
             if self.phase == Phase::Starting {
-                self.fail("the helper that builds containers ended without a word".to_owned());
+                self.fail("the helper that builds containers ended without a word");
             }
         }
     }
@@ -322,7 +310,18 @@ impl Shim {
         crate::memory::give_back_file_pages();
     }
 
-    fn fail(&mut self, message: String) {
+    fn fail(&mut self, message: &str) {
+        // Who was killed until now was not by us.
+        self.reaped.collect(|_, _| ());
+        let helper = self.helper.as_ref().map(|helper| helper.pid);
+        let failed = Failed {
+            message,
+            was_killed: !self.doomed && self.reaped.has_killed(helper),
+            spec: &store::read_json(Path::new(SPEC)).ok().flatten().unwrap_or_default(),
+            cgroups: &self.cgroups,
+            group: &self.settings.cgroup,
+        };
+        let message = starved::explain(&failed);
         self.kill_all();
         self.reaped.wait();
         self.read_streams(MAX_PIPE);
@@ -378,7 +377,7 @@ impl Shim {
             if socket.set_nonblocking(true).is_err() {
                 continue;
             }
-            let mut client = Client { socket, input: Vec::new(), files: Vec::new() };
+            let mut client = Client::new(socket);
             if let (Some(at), Some(pid)) = (self.phase.started_at(), self.pid) {
                 let _ = client.socket.write_all(Report::Started { pid, at }.line().as_bytes());
             }
@@ -388,22 +387,12 @@ impl Shim {
 
     fn read_clients(&mut self) {
         let mut requests = Vec::new();
-        self.clients.retain(|fd, client| {
-            let mut chunk = [0; MAX_REQUEST];
-            loop {
-                match receive(&client.socket, &mut chunk, &mut client.files) {
-                    Ok(0) => return false,
-                    Ok(len) => client.input.extend_from_slice(&chunk[..len]),
-                    Err(Errno::INTR) => {}
-                    Err(Errno::AGAIN) => break,
-                    Err(_) => return false,
-                }
-                if client.input.len() > MAX_REQUEST {
-                    return false;
-                }
+        self.clients.retain(|fd, client| match client.read() {
+            Some(lines) => {
+                requests.extend(lines.into_iter().map(|line| (*fd, line)));
+                true
             }
-            requests.extend(take_lines(&mut client.input).into_iter().map(|line| (*fd, line)));
-            true
+            None => false,
         });
         for (fd, line) in requests {
             if Command::parse(&line) == Some(Command::Exec) {
@@ -457,35 +446,6 @@ impl Shim {
             Some(Command::Exec) | None => Err(Error::invalid("request", "not understood")),
         }
     }
-}
-
-/// Reads what a peer sent, and takes the descriptors that came with it.
-fn receive(socket: &UnixStream, chunk: &mut [u8], files: &mut Vec<OwnedFd>) -> Result<usize, Errno> {
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got = recvmsg(
-        socket,
-        &mut [std::io::IoSliceMut::new(chunk)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
-    )?;
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(sent) = message {
-            files.extend(sent);
-        }
-    }
-    // More than any request has: a peer that is not ours.
-    files.truncate(MAX_FILES);
-    Ok(got.bytes)
-}
-
-fn take_lines(text: &mut Vec<u8>) -> Vec<String> {
-    let mut lines = Vec::new();
-    while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
-        let line: Vec<u8> = text.drain(..=end).collect();
-        lines.push(String::from_utf8_lossy(&line[..end]).into_owned());
-    }
-    lines
 }
 
 #[cfg(test)]
