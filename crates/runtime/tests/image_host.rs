@@ -109,7 +109,7 @@ fn mount_points_that_the_host_lacks_are_made_in_the_container_only() {
             MountPoint::Dir("/var/run/secrets/kubernetes.io".into()),
             MountPoint::Dir("/proc/rubelet-test".into()),
         ],
-        hide: vec![],
+        ..Options::default()
     };
     let Some(rootfs) = container.mount(&options) else { return };
     let root = &rootfs.path;
@@ -135,6 +135,37 @@ fn mount_points_that_the_host_lacks_are_made_in_the_container_only() {
     assert!(fs::write(root.join("tmp/ok"), "x").is_ok());
     rootfs::remove(&container.path()).unwrap();
     assert!(hidden.join("secret").exists());
+}
+
+#[test]
+fn of_a_read_only_root_the_private_directories_are_so_too_and_have_their_mount_points() {
+    let container = Container::new();
+    let options = Options {
+        mount_points: vec![
+            MountPoint::Dir("/tmp".into()),
+            MountPoint::Dir("/tmp/some/data".into()),
+            MountPoint::File("/var/tmp/file".into()),
+            MountPoint::Dir("/var/run/secrets".into()),
+            MountPoint::File("/run/socket".into()),
+            MountPoint::Dir("/proc".into()),
+            MountPoint::File("/dev/termination-log".into()),
+        ],
+        read_only: true,
+        ..Options::default()
+    };
+    // As after a reboot.
+    for _ in 0..2 {
+        let Some(rootfs) = container.mount(&options) else { return };
+        let root = &rootfs.path;
+        assert!(root.join("tmp/some/data").is_dir() && root.join("run/secrets").is_dir());
+        assert!(root.join("var/tmp/file").is_file() && root.join("run/socket").is_file());
+        for folder in ["", "etc", "tmp", "tmp/some/data", "run", "var/tmp"] {
+            let error = fs::write(root.join(folder).join("rubelet-test-canary"), "x").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem, "/{folder}");
+        }
+        rootfs::unmount(&container.path()).unwrap();
+    }
+    rootfs::remove(&container.path()).unwrap();
 }
 
 #[test]

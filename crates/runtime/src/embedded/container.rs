@@ -127,7 +127,12 @@ impl Runtime {
             cgroup: cgroup.clone(),
             open_files: self.facts.open_files,
             own_pid_namespace: namespaces.pid == Namespace::New,
-            rootfs: rootfs::with_mounts(plan, &spec, self.layout.root()),
+            rootfs: rootfs::with_mounts(
+                plan,
+                &spec,
+                self.layout.root(),
+                context.is_some_and(|context| context.readonly_rootfs),
+            ),
             shared_mounts,
             payload: Payload::Program(Confinement { rights: rights.bits(), filtered: filter.is_some() }),
         };

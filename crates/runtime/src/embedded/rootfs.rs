@@ -28,8 +28,13 @@ pub(crate) fn plan(images: &ImageStore, image: &Image) -> RootfsPlan {
 }
 
 /// The plan with what will be mounted on it: a read-only root must have every place before it is one. `hidden` is a
-/// folder that no container sees.
-pub(crate) fn with_mounts(plan: RootfsPlan, spec: &serde_json::Value, hidden: &Path) -> RootfsPlan {
+/// folder that no container sees. `read_only` is what was asked; the host's root is that in any case, but for what is private.
+pub(crate) fn with_mounts(
+    plan: RootfsPlan,
+    spec: &serde_json::Value,
+    hidden: &Path,
+    read_only: bool,
+) -> RootfsPlan {
     let RootfsPlan::Host(_) = plan else { return plan };
     let mounts = spec["mounts"].as_array().into_iter().flatten();
     let mount_points = mounts.filter_map(|mount| {
@@ -38,7 +43,8 @@ pub(crate) fn with_mounts(plan: RootfsPlan, spec: &serde_json::Value, hidden: &P
         let is_file = mount["type"] == "bind" && !Path::new(mount["source"].as_str()?).is_dir();
         Some(if is_file { MountPoint::File(place) } else { MountPoint::Dir(place) })
     });
-    RootfsPlan::Host(Options { mount_points: mount_points.collect(), hide: vec![hidden.to_owned()] })
+    let mount_points = mount_points.collect();
+    RootfsPlan::Host(Options { mount_points, hide: vec![hidden.to_owned()], read_only })
 }
 
 /// Reads a small file of an image, as the container would see it; `None` if it has none.
@@ -118,17 +124,17 @@ mod tests {
             { "destination": "/proc", "type": "proc", "source": "proc" },
         ]});
         let hidden = Path::new("/data");
-        let RootfsPlan::Host(options) = with_mounts(RootfsPlan::Host(Options::default()), &spec, hidden)
-        else {
+        let plan = RootfsPlan::Host(Options::default());
+        let RootfsPlan::Host(options) = with_mounts(plan, &spec, hidden, true) else {
             panic!("another plan");
         };
-        assert_eq!(options.hide, [hidden]);
+        assert_eq!((options.hide, options.read_only), (vec![hidden.to_owned()], true));
         let [a, b, c, proc] = ["/a", "/b", "/c", "/proc"].map(PathBuf::from);
         let wanted = [MountPoint::Dir(a), MountPoint::File(b), MountPoint::File(c), MountPoint::Dir(proc)];
         assert_eq!(options.mount_points, wanted);
         let layers = RootfsPlan::Layers(vec!["/l".into()]);
         assert_eq!(
-            with_mounts(layers.clone(), &spec, hidden),
+            with_mounts(layers.clone(), &spec, hidden, false),
             layers,
             "others make their mount points as they go"
         );

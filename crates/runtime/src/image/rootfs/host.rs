@@ -1,4 +1,5 @@
-//! The built-in image's root: the host's own, read-only, with private writable `/tmp`, `/run` and `/var/tmp`.
+//! The built-in image's root: the host's own, read-only, with private `/tmp`, `/run` and `/var/tmp`, which are writable unless
+//! all of it is to be read-only.
 //!
 //! Not one recursive bind of `/`: that would contain the roots of all other containers, each with all others in it.
 //! The filesystems that make up the host's root are bound one by one instead ([`super::mountinfo`] chooses them).
@@ -10,6 +11,7 @@
 //! link such as `/var/tmp -> /tmp` would lead out to the host's own `/tmp`, and the private one would cover it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -64,6 +66,12 @@ pub(super) fn mount(root: &Path, scratch: &Path, options: &Options) -> Result<()
     }
     for (path, name, mode) in PRIVATE {
         builder.private(Path::new(path), name, mode)?;
+    }
+    if options.read_only {
+        builder.make_room(&options.mount_points)?;
+        for (path, ..) in PRIVATE {
+            builder.seal_private(Path::new(path))?;
+        }
     }
     for path in &options.hide {
         builder.hide(path)?;
@@ -127,6 +135,22 @@ impl MountPoint {
     }
 }
 
+impl MountPoint {
+    fn make(&self, parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+        match self {
+            Self::Dir(_) => make_dir(parent, name),
+            Self::File(_) => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(0o644)).map(drop)
+            }
+        }
+    }
+}
+
+fn make_dir(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755))
+}
+
 struct Builder<'a> {
     root: &'a Path,
     scratch: &'a Path,
@@ -172,6 +196,42 @@ impl Builder<'_> {
         let (_fd, mounted) = self.place(path)?.ok_or_else(|| vanished(path))?;
         rustix::mount::mount_change(&mounted, MountPropagationFlags::PRIVATE).map_err(refused)?;
         restrict(&mounted, MountFlags::NODEV | MountFlags::NOSUID)
+    }
+
+    fn seal_private(&self, path: &Path) -> Result<(), RootfsError> {
+        let Some((_fd, mounted)) = self.place(path)? else { return Ok(()) };
+        restrict(&mounted, MountFlags::RDONLY)
+    }
+
+    /// Makes the mount points in private directories, where nobody can make them any more once these are read-only.
+    fn make_room(&self, points: &[MountPoint]) -> Result<(), RootfsError> {
+        let root = open_root(self.root).map_err(RootfsError::io("cannot open", self.root))?;
+        for point in points {
+            let failed = |errno: Errno| RootfsError::io("cannot create", point.path())(errno);
+            let mut so_far = PathBuf::new();
+            let mut parts =
+                point.path().components().filter(|part| matches!(part, Component::Normal(_))).peekable();
+            let mut parent = open_in(&root, &so_far, OFlags::empty()).map_err(failed)?;
+            while let Some(part) = parts.next() {
+                so_far.push(part);
+                let made = match open_in(&root, &so_far, OFlags::empty()) {
+                    Ok(found) => {
+                        parent = found;
+                        continue;
+                    }
+                    Err(Errno::NOENT) if parts.peek().is_none() => point.make(&parent, part.as_os_str()),
+                    Err(Errno::NOENT) => make_dir(&parent, part.as_os_str()),
+                    Err(errno) => Err(errno),
+                };
+                match made {
+                    Ok(()) => parent = open_in(&root, &so_far, OFlags::empty()).map_err(failed)?,
+                    // In none of ours: the container fills it later, or what is missing was made there before.
+                    Err(Errno::ROFS | Errno::NOENT | Errno::NOTDIR | Errno::PERM | Errno::ACCESS) => break,
+                    Err(errno) => return Err(failed(errno)),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Covers this directory with an empty one.

@@ -46,6 +46,9 @@ pub struct Options {
     pub mount_points: Vec<MountPoint>,
     /// Directories of the host that the built-in image shows as empty: the runtime's own data, for one.
     pub hide: Vec<PathBuf>,
+    /// Whether nothing may be written at all. Only the built-in image looks at this, for its private directories.
+    #[serde(default)]
+    pub read_only: bool,
 }
 
 /// A place in the container, by its absolute path there.

@@ -65,10 +65,18 @@ pub(crate) async fn a_missing_folder_to_work_in_is_made(cri: Cri) {
 }
 
 pub(crate) async fn a_read_only_root_is_read_only(cri: Cri) {
-    let mut config =
-        cri.container_config("echo x > /etc/x && echo written; echo x > /x && echo written; echo end");
+    let mut config = cri.container_config(
+        "for folder in / /etc /tmp /run /var/tmp /dev/shm /tmp/some/data /run/data; do echo x > $folder/x && echo $folder; done",
+    );
     context(&mut config).readonly_rootfs = true;
-    assert_eq!(cri.output(config).await, ["end"]);
+    for place in ["/tmp/some/data", "/run/data"] {
+        config.mounts.push(v1::Mount {
+            host_path: cri.folder("data").to_string_lossy().into_owned(),
+            container_path: place.to_owned(),
+            ..Default::default()
+        });
+    }
+    assert_eq!(cri.output(config).await, ["/dev/shm", "/tmp/some/data", "/run/data"]);
 }
 
 pub(crate) async fn hidden_and_read_only_paths_are_so(cri: Cri) {
