@@ -19,10 +19,13 @@ pub const BUSYBOX: &str = "localhost/busybox:1";
 /// An image that serves a page on port 80.
 pub const WEB: &str = "localhost/web:1";
 
+/// As [`BUSYBOX`], with volumes: `/www`, which has a file, `/data`, which is not there, and `/given`.
+pub const VOLUMES: &str = "localhost/volumes:1";
+
 /// A shell is the only part of busybox that can catch a signal; as process 1 it would otherwise ignore it.
 const WAIT_FOR_TERM: &str = "trap 'exit 0' TERM INT; sleep 2147483647 & wait";
 
-/// [`PAUSE`], [`BUSYBOX`] and [`WEB`] in one docker archive, as `docker save` writes it.
+/// [`PAUSE`], [`BUSYBOX`], [`WEB`] and [`VOLUMES`] in one docker archive, as `docker save` writes it.
 pub fn archive() -> Result<&'static [u8], Error> {
     static ARCHIVE: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(made) = ARCHIVE.get() {
@@ -41,16 +44,20 @@ fn pack(busybox: &[u8], applets: &str) -> io::Result<Vec<u8>> {
     let pause = config(&diff_id, json!({ "Entrypoint": ["/bin/sh", "-c", WAIT_FOR_TERM] }));
     let shell = config(&diff_id, json!({ "Cmd": ["/bin/sh"] }));
     let web = config(&diff_id, json!({ "Entrypoint": ["/bin/httpd", "-f", "-p", "80", "-h", "/www"] }));
+    let wanted = json!({ "/www": {}, "/data/": {}, "/given": {} });
+    let volumes = config(&diff_id, json!({ "Cmd": ["/bin/sh"], "Volumes": wanted }));
     let manifest = json!([
         { "Config": "pause.json", "RepoTags": [PAUSE], "Layers": [LAYER] },
         { "Config": "busybox.json", "RepoTags": [BUSYBOX], "Layers": [LAYER] },
         { "Config": "web.json", "RepoTags": [WEB], "Layers": [LAYER] },
+        { "Config": "volumes.json", "RepoTags": [VOLUMES], "Layers": [LAYER] },
     ]);
     let mut archive = Builder::new(Vec::new());
     file(&mut archive, LAYER, 0o644, &layer)?;
     file(&mut archive, "pause.json", 0o644, pause.to_string().as_bytes())?;
     file(&mut archive, "busybox.json", 0o644, shell.to_string().as_bytes())?;
     file(&mut archive, "web.json", 0o644, web.to_string().as_bytes())?;
+    file(&mut archive, "volumes.json", 0o644, volumes.to_string().as_bytes())?;
     file(&mut archive, "manifest.json", 0o644, manifest.to_string().as_bytes())?;
     archive.into_inner()
 }
@@ -133,7 +140,7 @@ mod tests {
     use serde_json::Value;
     use sha2::{Digest, Sha256};
 
-    use super::{BUSYBOX, PAUSE, WEB, hex, pack};
+    use super::{BUSYBOX, PAUSE, VOLUMES, WEB, hex, pack};
 
     fn entries(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
         let mut archive = tar::Archive::new(archive);
@@ -154,9 +161,9 @@ mod tests {
         let manifest: Value = serde_json::from_slice(&files["manifest.json"]).expect("JSON");
         let tags: Vec<_> =
             manifest.as_array().expect("a list").iter().map(|image| &image["RepoTags"][0]).collect();
-        assert_eq!(tags, [PAUSE, BUSYBOX, WEB]);
+        assert_eq!(tags, [PAUSE, BUSYBOX, WEB, VOLUMES]);
         let digest = format!("sha256:{}", hex(&Sha256::digest(&files["layer.tar"])));
-        for config in ["pause.json", "busybox.json", "web.json"] {
+        for config in ["pause.json", "busybox.json", "web.json", "volumes.json"] {
             let config: Value = serde_json::from_slice(&files[config]).expect("JSON");
             assert_eq!(config["rootfs"]["diff_ids"][0], digest);
         }

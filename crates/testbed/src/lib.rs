@@ -44,7 +44,7 @@ pub use embedded::{Embedded, Place};
 pub use error::Error;
 pub use flavor::Flavor;
 pub use group::Group;
-pub use image::{BUSYBOX, PAUSE, WEB, archive as image_archive};
+pub use image::{BUSYBOX, PAUSE, VOLUMES, WEB, archive as image_archive};
 pub use kubelet::Kubelet;
 pub use requirement::require;
 pub use slot::sweep_abandoned;

@@ -20,7 +20,7 @@ use super::spec::{self, Namespace, Namespaces, SandboxFiles};
 use super::state::{ContainerState, Exit, SandboxState};
 use super::store::{self, Durability};
 use super::user::{self, Wanted};
-use super::{clock, enums, id, namespaces, propagation, rootfs, seccomp, supervise};
+use super::{clock, enums, id, image_volumes, namespaces, propagation, rootfs, seccomp, supervise};
 use crate::image::Image;
 
 /// The OCI spec in a container's folder.
@@ -91,6 +91,12 @@ impl Runtime {
             make_source(index, mount)?;
             propagation::check(index, mount)?;
         }
+        let volumes = image_volumes::places(&image.config, &config)?;
+        image_volumes::make(&folder, &volumes)?;
+        let sources = volumes
+            .iter()
+            .enumerate()
+            .map(|(number, place)| (place.clone(), image_volumes::source(&folder, number)));
         let mut spec = spec::build(&spec::Input {
             config: &config,
             sandbox: &sandbox.config,
@@ -99,6 +105,7 @@ impl Runtime {
             user: &user,
             namespaces: &namespaces,
             files: &self.sandbox_files(sandbox),
+            image_volumes: &sources.collect::<Vec<_>>(),
             devices: &devices,
             cgroup: &cgroup,
             rootfs: &folder.join(ROOTFS),
@@ -133,6 +140,7 @@ impl Runtime {
                 self.layout.root(),
                 context.is_some_and(|context| context.readonly_rootfs),
             ),
+            image_volumes: volumes,
             shared_mounts,
             payload: Payload::Program(Confinement { rights: rights.bits(), filtered: filter.is_some() }),
         };

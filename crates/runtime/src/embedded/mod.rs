@@ -24,6 +24,7 @@ mod facts;
 mod filter;
 mod id;
 mod identity;
+mod image_volumes;
 mod mountinfo;
 mod namespaces;
 mod netlink;

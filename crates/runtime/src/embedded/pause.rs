@@ -47,6 +47,7 @@ impl Runtime {
             open_files: self.facts.open_files,
             own_pid_namespace: true,
             rootfs: RootfsPlan::Empty,
+            image_volumes: Vec::new(),
             shared_mounts: false,
             payload: Payload::Pause,
         };

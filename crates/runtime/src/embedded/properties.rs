@@ -90,6 +90,7 @@ proptest! {
             user: &user,
             namespaces: &namespaces,
             files: &SandboxFiles::default(),
+            image_volumes: &[],
             devices: &[],
             cgroup: "/p/c",
             rootfs: Path::new("/c/rootfs"),

@@ -19,7 +19,7 @@ use super::settings::Settings;
 use super::{volumes, working_dir};
 use crate::embedded::container::SPEC;
 use crate::embedded::error::{Error, Result};
-use crate::embedded::{process, store};
+use crate::embedded::{image_volumes, process, store};
 
 /// Folder of the container library's own state, in the container's folder.
 pub(crate) const STATE: &str = "state";
@@ -45,6 +45,7 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     let settings = Settings::read()?;
     forget_groups();
     mount_ns::enter(&settings)?;
+    image_volumes::fill(&folder, &settings.image_volumes, Path::new(ROOTFS))?;
     let lost = || Error::Internal("the container's spec is lost".to_owned());
     let spec: Value = store::read_json(Path::new(SPEC))?.ok_or_else(lost)?;
     if let Some(user) = spec["process"]["user"]["uid"].as_u64().and_then(|uid| u32::try_from(uid).ok()) {

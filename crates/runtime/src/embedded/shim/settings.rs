@@ -33,6 +33,9 @@ pub(crate) struct Settings {
     pub(crate) own_pid_namespace: bool,
     /// What its root is made of.
     pub(crate) rootfs: RootfsPlan,
+    /// The image's volumes, by their places in the container: what the image has there is put into their folders.
+    #[serde(default)]
+    pub(crate) image_volumes: Vec<String>,
     /// Whether a mount must spread back to the host.
     pub(crate) shared_mounts: bool,
     /// What runs in it.

@@ -20,7 +20,7 @@ use super::user::User;
 use crate::image::ImageConfig;
 
 pub(crate) use capabilities::take as take_rights;
-pub(crate) use mounts::is_filled_last;
+pub(crate) use mounts::{is_filled_last, plain};
 pub(crate) use process::{signal_name, stop_signal};
 pub(crate) use resources::{PIDS, linux as linux_resources, oom_score};
 
@@ -65,6 +65,8 @@ pub(crate) struct Input<'a> {
     pub(crate) user: &'a User,
     pub(crate) namespaces: &'a Namespaces,
     pub(crate) files: &'a SandboxFiles,
+    /// Where in the container the image's own volumes are, and what is mounted there.
+    pub(crate) image_volumes: &'a [(String, PathBuf)],
     /// Devices of the host that the container gets, already looked up.
     pub(crate) devices: &'a [devices::Device],
     pub(crate) cgroup: &'a str,

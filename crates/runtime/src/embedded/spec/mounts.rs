@@ -112,15 +112,25 @@ fn files(input: &Input<'_>) -> Vec<Value> {
 }
 
 fn volumes(input: &Input<'_>) -> Result<Vec<Value>> {
-    let mut wanted: Vec<(usize, &v1::Mount)> = input.config.mounts.iter().enumerate().collect();
-    // Parents before what is mounted inside them.
-    wanted.sort_by_key(|(_, mount)| mount.container_path.split('/').filter(|part| !part.is_empty()).count());
     // The host's `/dev/null` is every container's.
     let is_there = |mount: &v1::Mount| {
         mount.host_path == mount.container_path && DEVICES.contains(&mount.host_path.as_str())
     };
-    wanted.retain(|(_, mount)| !is_there(mount));
-    wanted.into_iter().map(|(index, mount)| volume(index, mount, input)).collect()
+    let wanted = input.config.mounts.iter().enumerate().filter(|(_, mount)| !is_there(mount));
+    let asked =
+        wanted.map(|(index, wanted)| Ok((depth(&wanted.container_path), volume(index, wanted, input)?)));
+    let of_image = input.image_volumes.iter().map(|(place, source)| {
+        let options = ["rbind", "rprivate", "rw"];
+        Ok((depth(place), mount(place, "bind", &source.to_string_lossy(), &options)))
+    });
+    let mut all: Vec<(usize, Value)> = of_image.chain(asked).collect::<Result<_>>()?;
+    // Parents before what is mounted inside them.
+    all.sort_by_key(|(depth, _)| *depth);
+    Ok(all.into_iter().map(|(_, mount)| mount).collect())
+}
+
+fn depth(path: &str) -> usize {
+    path.split('/').filter(|part| !part.is_empty()).count()
 }
 
 fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> {
@@ -168,7 +178,7 @@ fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> 
 }
 
 /// A path without what leads nowhere in it: `/dev` for `//dev/./x/..`.
-fn plain(path: &str) -> String {
+pub(crate) fn plain(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
         match part {

@@ -20,6 +20,7 @@ struct Case {
     user: User,
     namespaces: Namespaces,
     files: SandboxFiles,
+    image_volumes: Vec<(String, PathBuf)>,
     devices: Vec<devices::Device>,
     facts: Facts,
 }
@@ -54,6 +55,7 @@ impl Case {
                 hostname: "/s/hostname".into(),
                 resolv_conf: "/s/resolv.conf".into(),
             },
+            image_volumes: Vec::new(),
             devices: Vec::new(),
             facts: facts(),
         }
@@ -97,6 +99,7 @@ impl Case {
             user: &self.user,
             namespaces: &self.namespaces,
             files: &self.files,
+            image_volumes: &self.image_volumes,
             devices: &self.devices,
             cgroup: "/pod/c",
             rootfs: Path::new("/c/rootfs"),
@@ -228,6 +231,20 @@ fn parents_are_mounted_before_children_and_a_request_replaces_a_default() {
     assert_eq!(paths.iter().filter(|path| *path == "/dev/shm").count(), 1);
     let at = |path: &str| paths.iter().position(|known| known == path).unwrap();
     assert!(at("/a") < at("/a/b/c"));
+}
+
+#[test]
+fn volumes_of_an_image_are_mounted_among_those_of_the_request() {
+    let mut case = Case::new().mount(bind("/h/inner", "/a/b/c")).mount(bind("/h/outer", "/a"));
+    case.image_volumes = vec![("/a/b".to_owned(), "/c/volumes/0".into())];
+    let spec = case.spec();
+    let paths: Vec<String> = destinations(&spec).into_iter().filter(|path| path.starts_with("/a")).collect();
+    assert_eq!(paths, ["/a", "/a/b", "/a/b/c"]);
+    let volume = mount_at(&spec, "/a/b");
+    assert_eq!(
+        (&volume["source"], &volume["options"]),
+        (&json!("/c/volumes/0"), &json!(["rbind", "rprivate", "rw"]))
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
 };
 use rustix::io::Errno;
 
@@ -52,6 +52,32 @@ pub(super) fn layers(layers: &[PathBuf], target: &Path) -> Result<(), RootfsErro
         copier.dir(&from, &root, Path::new("")).map_err(RootfsError::io("cannot copy", layer))?;
     }
     Ok(())
+}
+
+/// Copies what a root has in a folder into another folder, which is made like it. Of a root without such a folder, nothing.
+pub(super) fn folder(root: &Path, place: &Path, target: &Path) -> Result<(), RootfsError> {
+    let inside = || -> rustix::io::Result<OwnedFd> {
+        let root = open_dir(CWD, root)?;
+        let place = if place.as_os_str().is_empty() { Path::new(".") } else { place };
+        // Links lead wherever the image's author liked, but not out of it.
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat2(&root, place, flags, Mode::empty(), resolve)
+    };
+    let from = match inside() {
+        Ok(from) => from,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+        Err(error) => return Err(RootfsError::io("cannot open", &root.join(place))(error)),
+    };
+    let to = open_dir(CWD, target).map_err(RootfsError::io("cannot open", target))?;
+    let mut copier = Copier {
+        root: to.as_fd(),
+        links: Links::new(),
+        may_chown: rustix::process::geteuid().is_root(),
+        // A root is what layers are seen as: nothing in it is a mark.
+        marks: Marks::Trusted,
+    };
+    copier.dir(&from, &to, Path::new("")).map_err(RootfsError::io("cannot copy", &root.join(place)))
 }
 
 /// Whether this layer hides everything below it.

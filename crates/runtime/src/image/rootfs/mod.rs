@@ -212,6 +212,13 @@ pub fn mount_layers(layers: &[PathBuf], container_dir: &Path) -> Result<Rootfs, 
     }
 }
 
+/// Copies what a root has at this place, a path without a slash at the beginning, into a folder that the caller has made: with
+/// the owners, modes and times of all of it, and of the folder itself. Links lead nowhere but inside. If the root has no folder there,
+/// nothing happens.
+pub fn copy_folder(root: &Path, place: &Path, target: &Path) -> Result<(), RootfsError> {
+    copy::folder(root, place, target)
+}
+
 /// Takes the mounts away and leaves what the container wrote. Nothing mounted, or nothing there, is fine.
 pub fn unmount(container_dir: &Path) -> Result<(), RootfsError> {
     let root = container_dir.join(ROOTFS);

@@ -48,6 +48,30 @@ pub(crate) async fn a_volume_can_be_more_than_a_folder(cri: Cri) {
     assert_eq!(cri.output(config).await, ["all"]);
 }
 
+pub(crate) async fn the_volumes_of_an_image_are_folders_of_the_containers_own(cri: Cri) {
+    if cri.image == "host" {
+        return; // It has none.
+    }
+    let given = cri.folder("given");
+    let script = "cat /www/index.html; ls /data /given; stat -c '%u %g %a' /www /data; \
+        for folder in / /www /data /given; do echo x > $folder/x && echo $folder; done";
+    // Each has its own.
+    for name in ["one", "two"] {
+        std::fs::write(given.join(name), "").expect("a file");
+        let mut config = cri.container_config(script);
+        config.image =
+            Some(v1::ImageSpec { image: rubelet_testbed::VOLUMES.to_owned(), ..Default::default() });
+        config.linux.get_or_insert_default().security_context.get_or_insert_default().readonly_rootfs = true;
+        config.mounts.push(volume(&given, "/given"));
+        let lines = cri.output(config).await;
+        let wanted = ["here", "/data:", "", "/given:", name, "0 0 755", "0 0 755", "/www", "/data", "/given"];
+        assert_eq!(lines, wanted);
+        for name in [name, "x"] {
+            std::fs::remove_file(given.join(name)).expect("it is there");
+        }
+    }
+}
+
 /// Runs a privileged container with these volumes.
 async fn privileged(cri: &Cri, mounts: Vec<v1::Mount>) -> String {
     let mut pod = cri.pod_config();
