@@ -46,6 +46,31 @@ fn a_killed_shim_is_an_unknown_end() {
     });
 }
 
+/// Its score as the kernel has it.
+fn oom_score(pid: &str) -> String {
+    let text = std::fs::read_to_string(Path::new("/proc").join(pid).join("oom_score_adj"));
+    text.expect("a score").trim().to_owned()
+}
+
+#[test]
+fn a_shim_outlasts_its_container_where_it_may() {
+    with_runtime("oomscore", None, |runtime, cri| async move {
+        let mut config = cri.container_config("exec sleep 3600");
+        let linux = config.linux.get_or_insert_default();
+        linux.resources.get_or_insert_default().oom_score_adj = 700;
+        let (_, id, _) = cri.pod_with_config(config).await;
+        cri.start(&id).await.expect("starts");
+        let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+        let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).expect("rights");
+        let may = u64::from_str_radix(rights, 16).expect("a number") & (1 << 24) != 0;
+        let process = pid(&cri, &id).await;
+        let own = oom_score("self");
+        assert_eq!(oom_score(&shim_of(&process)), if may { "-998" } else { &own });
+        assert_eq!(oom_score(&process), "700", "what was asked");
+        drop(runtime);
+    });
+}
+
 #[test]
 fn a_shim_killed_while_the_runtime_is_down_is_found_out() {
     with_runtime("down", None, |mut runtime, cri| async move {

@@ -3,6 +3,7 @@
 mod confine;
 mod descriptors;
 mod fork;
+mod oom_score;
 mod open_files;
 mod signals;
 mod streams;
@@ -14,6 +15,7 @@ use super::error::{Error, Result};
 pub(crate) use confine::{Rights, confine};
 pub(crate) use descriptors::{beyond_streams, close_all};
 pub(crate) use fork::{Born, exit_now, fork, replace_environment};
+pub(crate) use oom_score::outlast_others;
 pub(crate) use open_files::{allow_all_open_files, allow_open_files, open_files};
 pub(crate) use signals::reset_signals;
 pub(crate) use streams::give_streams_to;

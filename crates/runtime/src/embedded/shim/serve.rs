@@ -35,6 +35,8 @@ use crate::embedded::store::{self, Durability};
 pub(super) fn main() -> Result<()> {
     let settings = Settings::read()?;
     process::allow_open_files(settings.open_files);
+    // With the shim goes the container, whose own score is set by the helper, as that of a command by itself.
+    process::outlast_others();
     // Whoever started the runtime may have left descriptors open: they are nothing to the container's commands.
     process::close_all(process::beyond_streams());
     // Own session: a terminal or a service manager that ends the runtime's group must not reach us.
