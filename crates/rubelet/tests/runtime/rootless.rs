@@ -105,6 +105,28 @@ async fn refusal(client: &RuntimeClient, change: impl FnOnce(&mut v1::LinuxConta
     error.to_string()
 }
 
+/// On the machine's network, a container sees the machine's `/sys`, and its control groups, some of which may be this user's own.
+async fn nothing_of_the_machine_is_writable(client: &RuntimeClient) {
+    let options = v1::NamespaceOption { network: v1::NamespaceMode::Node as i32, ..namespaces() };
+    let mut pod = pod(2);
+    let context = pod.linux.get_or_insert_default().security_context.get_or_insert_default();
+    context.namespace_options = Some(options.clone());
+    let mut config = container("host");
+    let context = config.linux.get_or_insert_default().security_context.get_or_insert_default();
+    context.namespace_options = Some(options);
+    let sandbox = client.run_pod_sandbox(pod.clone(), "").await.expect("a pod");
+    let id = client.create_container(&sandbox, config, pod).await.expect("a container");
+    client.start_container(&id).await.expect("starts");
+    let script = "grep -c ' /sys/fs/cgroup' /proc/self/mountinfo; grep ' /sys' /proc/self/mountinfo | grep -v ' ro,'; true";
+    let answer = client
+        .exec_sync(&id, &["sh", "-c", script].map(str::to_owned), Duration::ZERO)
+        .await
+        .expect("an answer");
+    let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert!(text.trim().parse::<u32>().is_ok_and(|mounts| mounts > 0), "{text}");
+    client.remove_pod_sandbox(&sandbox).await.expect("is removed");
+}
+
 async fn lives_and_survives(mut embedded: Embedded) {
     let socket = embedded.socket();
     let client = RuntimeClient::new(
@@ -134,6 +156,7 @@ async fn lives_and_survives(mut embedded: Embedded) {
         embedded.kill();
         embedded.launch();
     }
+    nothing_of_the_machine_is_writable(&client).await;
     for (change, field) in [
         (
             refusal(&client, |linux| linux.resources.get_or_insert_default().cpu_quota = 1000).await,
