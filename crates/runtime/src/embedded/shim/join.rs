@@ -241,7 +241,7 @@ fn become_user(process: &Process) -> Result<()> {
     if inside { Ok(()) } else { Err(Error::State(format!("{:?} is not in the container", process.cwd))) }
 }
 
-/// The container's variables, with a `HOME` if the user has one.
+/// The container's variables, with a `HOME`: a user that nobody knows lives in `/`.
 fn environment(process: &Process) -> Vec<(String, String)> {
     let pairs = process.env.iter().filter_map(|entry| entry.split_once('='));
     let mut variables: Vec<(String, String)> =
@@ -251,9 +251,8 @@ fn environment(process: &Process) -> Vec<(String, String)> {
         if let Ok(file) = File::open("/etc/passwd") {
             let _ = file.take(1 << 20).read_to_string(&mut passwd);
         }
-        if let Some(home) = user::home(&passwd, process.user.uid) {
-            variables.push(("HOME".to_owned(), home.to_owned()));
-        }
+        let home = user::home(&passwd, process.user.uid).unwrap_or("/");
+        variables.push(("HOME".to_owned(), home.to_owned()));
     }
     variables
 }

@@ -1,12 +1,13 @@
 //! The last thing that runs before a container's own program, inside the container.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use libcontainer::oci_spec::runtime::Spec;
-use libcontainer::workload::{Executor, ExecutorError, ExecutorValidationError};
+use libcontainer::workload::{Executor, ExecutorError, ExecutorSetEnvsError, ExecutorValidationError};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use parking_lot::Mutex;
@@ -84,6 +85,16 @@ impl Launch {
 }
 
 impl Executor for Launch {
+    /// The library has looked the user up. One that nobody knows lives in `/`.
+    fn setup_envs(&self, mut variables: HashMap<String, String>) -> Result<(), ExecutorSetEnvsError> {
+        let home = variables.entry("HOME".to_owned()).or_default();
+        if home.is_empty() {
+            "/".clone_into(home);
+        }
+        process::replace_environment(variables.into_iter().collect());
+        Ok(())
+    }
+
     fn exec(&self, spec: &Spec) -> Result<(), ExecutorError> {
         match self.payload {
             Payload::Program(confinement) => {

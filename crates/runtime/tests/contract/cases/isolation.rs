@@ -9,8 +9,8 @@ fn context(config: &mut v1::ContainerConfig) -> &mut v1::LinuxContainerSecurityC
 }
 
 pub(crate) async fn environment_folder_and_user(cri: Cri) {
-    let mut config =
-        cri.container_config("echo $A; echo $0; pwd; id -u; id -g; cat /proc/self/status | grep ^Groups");
+    let mut config = cri
+        .container_config("echo $A; echo $0; pwd; id -u; id -g; echo $HOME; grep ^Groups /proc/self/status");
     config.args = vec!["zero".to_owned()];
     config.envs.push(v1::KeyValue { key: "A".to_owned(), value: b"b=c".to_vec() });
     config.working_dir = "/proc".to_owned();
@@ -19,8 +19,12 @@ pub(crate) async fn environment_folder_and_user(cri: Cri) {
     user.run_as_group = Some(v1::Int64Value { value: 2345 });
     user.supplemental_groups = vec![3456];
     let lines = cri.output(config).await;
-    assert_eq!(lines[..5], ["b=c", "zero", "/proc", "1234", "2345"]);
-    assert!(lines[5].contains("3456"), "{}", lines[5]);
+    assert_eq!(
+        lines[..6],
+        ["b=c", "zero", "/proc", "1234", "2345", "/"],
+        "a user that nobody knows lives in /"
+    );
+    assert!(lines[6].contains("3456"), "{}", lines[6]);
 }
 
 pub(crate) async fn streams_can_be_opened_by_their_names(cri: Cri) {
