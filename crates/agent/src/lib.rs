@@ -5,6 +5,7 @@ pub mod admission;
 pub mod board;
 pub mod cgroup;
 mod clock;
+mod disk;
 pub mod downward;
 pub mod environment;
 pub mod event;

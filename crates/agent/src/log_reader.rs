@@ -13,7 +13,7 @@ pub struct LogReader(Arc<Mutex<BTreeMap<PathBuf, u32>>>);
 
 impl LogReader {
     /// Of the container whose logs are in `folder` all instances before this one were read.
-    pub fn has_read_before(&self, folder: &Path, number: u32) {
+    pub fn note_read_before(&self, folder: &Path, number: u32) {
         let mut read = self.0.lock();
         if read.get(folder) != Some(&number) {
             read.insert(folder.to_owned(), number);
@@ -34,7 +34,7 @@ mod tests {
     fn all_is_to_be_read_that_was_not() {
         let reader = LogReader::default();
         let (one, other) = (Path::new("/logs/a"), Path::new("/logs/b"));
-        reader.has_read_before(one, 2);
+        reader.note_read_before(one, 2);
         let to_read = |folder| (0..4).filter(|number| reader.is_to_read(folder, *number)).collect::<Vec<_>>();
         assert_eq!((to_read(one), to_read(other)), (vec![2, 3], vec![0, 1, 2, 3]));
     }

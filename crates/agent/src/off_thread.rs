@@ -1,8 +1,15 @@
-//! Work that blocks on disks or takes long, off the async threads.
+//! Work that blocks on disks or takes long, off the async threads; and tasks whose end is waited for.
+
+use tokio::task::JoinError;
 
 /// Runs `work` where it may block. Its panic is the caller's.
 pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
+    joined(tokio::task::spawn_blocking(work)).await
+}
+
+/// What came of a task, or of a thread. Its panic is the caller's.
+pub(crate) async fn joined<T>(task: impl Future<Output = Result<T, JoinError>>) -> T {
+    match task.await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

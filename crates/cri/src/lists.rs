@@ -80,7 +80,7 @@ pub(crate) trait Listed: Lean {
     fn keep_last(&mut self);
 
     /// It came state by state.
-    fn is_put_together(&mut self);
+    fn note_parts(&mut self);
 }
 
 /// Reads a list in whichever way works, into the memory of `spare`.
@@ -133,7 +133,7 @@ async fn by_state<L: Listed>(attempt: &Attempt, pod: Option<&PodUid>) -> Result<
         list = one(attempt, L::request(pod, Some(*state)), list).await?;
     }
     list.keep_last();
-    list.is_put_together();
+    list.note_parts();
     Ok(list)
 }
 
@@ -183,7 +183,7 @@ impl Listed for SandboxList {
         self.keep_last();
     }
 
-    fn is_put_together(&mut self) {
+    fn note_parts(&mut self) {
         self.in_parts = true;
     }
 }
@@ -226,7 +226,7 @@ impl Listed for ContainerList {
         self.keep_last();
     }
 
-    fn is_put_together(&mut self) {
+    fn note_parts(&mut self) {
         self.in_parts = true;
     }
 }

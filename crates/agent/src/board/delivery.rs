@@ -84,8 +84,9 @@ impl<S: StatusSink> Delivery<S> {
             Ok(()) => self.outbox.with(|slots| slots.delivered(&uid)),
             Err(error) => {
                 let now = self.clock.stamp();
-                let times = self.outbox.with(|slots| slots.failed(&uid, &view, now));
-                tracing::warn!(sink = self.sink.name(), pod = %uid, %error, times, "a status could not be delivered, trying again");
+                if let Some(times) = self.outbox.with(|slots| slots.failed(&uid, &view, now)) {
+                    tracing::warn!(sink = self.sink.name(), pod = %uid, %error, times, "a status could not be delivered, trying again");
+                }
             }
         }
     }

@@ -4,7 +4,6 @@
 //! A file that cannot be read is no file. One that is lost costs some history, never a pod.
 
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus as ApiStatus;
@@ -15,6 +14,7 @@ use super::PodView;
 use super::containers::ContainerNames;
 use super::delivery::{Pace, StatusSink};
 use super::footprint::{Footprint, Noted, Standing};
+use crate::off_thread::off_thread;
 use crate::pod_file::{self, Outlives, PodFileError};
 use crate::volumes::{DataDirectory, PodDirectory};
 
@@ -44,11 +44,8 @@ struct Read {
     form: u32,
     uid: String,
     status: ApiStatus,
-}
-
-#[derive(Deserialize)]
-struct ReadFootprint {
-    status: ApiStatus,
+    #[serde(flatten)]
+    containers: ContainerNames,
     #[serde(flatten)]
     noted: Noted,
 }
@@ -66,39 +63,39 @@ enum RecallError {
 
 /// What was last said of a pod, if it was kept. Blocks on the disk.
 pub(crate) fn recall(folder: &PodDirectory, uid: &PodUid) -> Option<ApiStatus> {
-    let path = folder.status();
-    match read(&path, uid) {
-        Ok(status) => status,
+    match read(folder, uid.as_str()) {
+        Ok(read) => read.map(|read| read.status),
         Err(error) => {
-            tracing::warn!(pod = %uid, file = %path.display(), %error, "what was said of a pod before cannot be used; going on without it");
+            let file = folder.status();
+            tracing::warn!(pod = %uid, file = %file.display(), %error, "what was said of a pod before cannot be used; going on without it");
             None
         }
     }
 }
 
-fn read(path: &Path, uid: &PodUid) -> Result<Option<ApiStatus>, RecallError> {
-    let Some(Read { form, uid: of, status }) = pod_file::read(path)? else { return Ok(None) };
-    if form != FORM {
-        return Err(RecallError::Form(form));
-    }
-    if of != uid.as_str() {
-        return Err(RecallError::OtherPod(of));
-    }
-    Ok(Some(status))
-}
-
 /// What the containers of a pod are called; nothing if that was not kept. Blocks on the disk.
 #[must_use]
 pub fn kept_containers(data: &DataDirectory, uid: &str) -> ContainerNames {
-    let read = |folder: &PodDirectory| pod_file::read(&folder.status()).ok().flatten();
-    data.pod(uid).ok().and_then(|folder| read(&folder)).unwrap_or_default()
+    let kept = data.pod(uid).ok().and_then(|folder| read(&folder, uid).ok().flatten());
+    kept.map(|kept| kept.containers).unwrap_or_default()
 }
 
 /// What was noted of a pod; nothing if that cannot be told. Blocks on the disk.
-pub(crate) fn footprint(folder: &PodDirectory) -> Option<Footprint> {
+pub(crate) fn footprint(folder: &PodDirectory, uid: &PodUid) -> Option<Footprint> {
     // What is wrong with the file is told by whoever recalls the status.
-    let read: ReadFootprint = pod_file::read(&folder.status()).ok().flatten()?;
-    read.noted.read(Standing::of(&read.status))
+    let Read { status, noted, .. } = read(folder, uid.as_str()).ok().flatten()?;
+    noted.read(Standing::of(&status))
+}
+
+fn read(folder: &PodDirectory, uid: &str) -> Result<Option<Read>, RecallError> {
+    let Some(read) = pod_file::read::<Read>(&folder.status())? else { return Ok(None) };
+    if read.form != FORM {
+        return Err(RecallError::Form(read.form));
+    }
+    if read.uid != uid {
+        return Err(RecallError::OtherPod(read.uid));
+    }
+    Ok(Some(read))
 }
 
 fn write(folder: &PodDirectory, uid: &str, view: &PodView) -> io::Result<()> {
@@ -141,7 +138,7 @@ impl StatusSink for Keeper {
         // A UID that cannot be a folder was refused with its manifest.
         let Ok(folder) = self.data.pod(uid.as_str()) else { return Ok(()) };
         let (uid, view) = (uid.clone(), view.clone());
-        tokio::task::spawn_blocking(move || write(&folder, uid.as_str(), &view)).await?
+        off_thread(move || write(&folder, uid.as_str(), &view)).await
     }
 }
 
@@ -208,10 +205,10 @@ mod tests {
         let data = DataDirectory::new(folder.path());
         let pod = data.pod("1").unwrap();
         pod.create().unwrap();
-        assert_eq!(footprint(&pod), None);
+        assert_eq!(footprint(&pod, &"1".into()), None);
         for (phase, standing) in [("Running", Standing::Active), ("Failed", Standing::Finished)] {
             keep(&data, "1", phase);
-            let noted = footprint(&pod).unwrap();
+            let noted = footprint(&pod, &"1".into()).unwrap();
             assert_eq!((noted.source, noted.standing), (view(phase).source, standing));
             let spec = noted.pod.spec.unwrap();
             assert_eq!(spec.termination_grace_period_seconds, Some(30));
@@ -220,7 +217,7 @@ mod tests {
         }
         // As agents wrote it that noted nothing.
         fs::write(pod.status(), r#"{"form":1,"uid":"1","status":{}}"#).unwrap();
-        assert_eq!(footprint(&pod), None);
+        assert_eq!(footprint(&pod, &"1".into()), None);
     }
 
     #[test]
@@ -240,7 +237,10 @@ mod tests {
         ];
         for text in texts {
             fs::write(pod.status(), &text).unwrap();
-            assert_eq!(recalled(&data, "1"), None, "{}", &text[..text.len().min(80)]);
+            let shown = &text[..text.len().min(80)];
+            assert_eq!(recalled(&data, "1"), None, "{shown}");
+            assert_eq!(footprint(&pod, &"1".into()), None, "{shown}");
+            assert_eq!(kept_containers(&data, "1"), ContainerNames::default(), "{shown}");
         }
         fs::remove_file(pod.status()).unwrap();
         fs::create_dir(pod.status()).unwrap();

@@ -126,15 +126,16 @@ impl Slots {
         (slot.failures, slot.not_before) = (0, None);
     }
 
-    /// A delivery failed: what it was about waits again, unless something newer does. How often that has been now.
-    pub(super) fn failed(&mut self, uid: &PodUid, view: &Arc<PodView>, now: Stamp) -> u32 {
-        let Some(slot) = self.arrived(uid) else { return 0 };
+    /// A delivery failed: what it was about waits again, unless something newer does. How often that has been now; nothing
+    /// for a pod that is gone.
+    pub(super) fn failed(&mut self, uid: &PodUid, view: &Arc<PodView>, now: Stamp) -> Option<u32> {
+        let slot = self.arrived(uid)?;
         slot.given = None;
         slot.waiting.get_or_insert_with(|| (view.clone(), now));
         slot.failures += 1;
         let wait = RETRY.saturating_mul(2_u32.saturating_pow(slot.failures - 1)).min(LONGEST_RETRY);
         slot.not_before = Some(now.plus(wait));
-        slot.failures
+        Some(slot.failures)
     }
 
     /// How many pods there are, for what it costs to keep them.

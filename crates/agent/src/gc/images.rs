@@ -10,6 +10,7 @@ use pleg::{CacheReader, Clock};
 use super::disk;
 use super::image_plan::{Candidate, ImageHistory, ImagePolicy};
 use crate::metrics::Metrics;
+use crate::off_thread::off_thread;
 use crate::runtime::{CallError, ImageStore};
 
 /// How often to look.
@@ -143,14 +144,10 @@ impl<S: ImageStore> ImageCollector<S> {
 
 async fn room(place: PathBuf) -> Option<super::image_plan::Room> {
     let shown = place.clone();
-    match tokio::task::spawn_blocking(move || disk::room(&place)).await {
-        Ok(Ok(room)) => Some(room),
-        Ok(Err(error)) => {
+    match off_thread(move || disk::room(&place)).await {
+        Ok(room) => Some(room),
+        Err(error) => {
             tracing::warn!(folder = %shown.display(), %error, "cannot see how full the disk of the images is");
-            None
-        }
-        Err(panicked) => {
-            tracing::error!(%panicked, "looking at the disk of the images failed");
             None
         }
     }

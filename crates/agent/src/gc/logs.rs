@@ -10,6 +10,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::log_files::{Need, need, put_back, rotate};
 use super::log_plan::LogPolicy;
+use crate::off_thread::off_thread;
 use crate::runtime::Runtime;
 use crate::volumes::DataDirectory;
 
@@ -61,14 +62,14 @@ impl<R: Runtime> LogRotation<R> {
         let (policy, data) = (self.policy, self.data.clone());
         let running = self.running();
         // One trip to the disk for all: hardly ever is there anything to do.
-        let needy = tokio::task::spawn_blocking(move || {
+        let needy = off_thread(move || {
             let is_ours = |pod: &PodUid| data.pod(pod.as_str()).is_ok_and(|folder| folder.path().is_dir());
             let needs = running.into_iter().map(|container| (need(&container.log, policy), container));
             needs
                 .filter(|(need, container)| *need != Need::Nothing && is_ours(&container.pod))
                 .collect::<Vec<_>>()
         });
-        for (need, Running { id, log, .. }) in needy.await.unwrap_or_default() {
+        for (need, Running { id, log, .. }) in needy.await {
             match need {
                 Need::Nothing => {}
                 Need::Rotation => self.rotate(&id, log).await,
@@ -102,24 +103,18 @@ impl<R: Runtime> LogRotation<R> {
     async fn rotate(&self, id: &ContainerId, log: PathBuf) {
         let policy = self.policy;
         let path = log.clone();
-        let rotated = tokio::task::spawn_blocking(move || rotate(&path, policy, crate::clock::now()));
-        let rotated = match rotated.await {
-            Ok(Ok(rotated)) => rotated,
-            Ok(Err(error)) => {
+        let rotated = match off_thread(move || rotate(&path, policy, crate::clock::now())).await {
+            Ok(rotated) => rotated,
+            Err(error) => {
                 tracing::warn!(log = %log.display(), %error, "cannot rotate a log");
-                return;
-            }
-            Err(panicked) => {
-                tracing::error!(log = %log.display(), %panicked, "rotating a log failed");
                 return;
             }
         };
         if let Err(error) = self.runtime.reopen_log(id).await {
             tracing::warn!(log = %log.display(), %error, "the runtime does not open a log anew; it is put back");
             let back = log.clone();
-            let put_back = tokio::task::spawn_blocking(move || put_back(&rotated, &back)).await;
-            if !matches!(put_back, Ok(Ok(()))) {
-                tracing::error!(log = %log.display(), "a log that was moved away could not be put back");
+            if let Err(error) = off_thread(move || put_back(&rotated, &back)).await {
+                tracing::error!(log = %log.display(), %error, "a log that was moved away could not be put back");
             }
         }
     }

@@ -134,7 +134,12 @@ impl<R: Runtime + ImageStore> Actor<R> {
             journal.warning(None, "NameTaken", message);
         }
         Self {
-            probes: PodProbes::new(tools.prober.clone(), journal.clone(), spec::pod_ref(&pod)),
+            probes: PodProbes::new(
+                tools.prober.clone(),
+                journal.clone(),
+                spec::pod_ref(&pod),
+                unbroken.files.clone(),
+            ),
             cache: pleg.cache(),
             uid: spec::uid(&pod),
             memory: Memory::new(tools.settings.backoff),
@@ -173,7 +178,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if let Some(pause) = self.after_loss {
             tokio::time::sleep(pause).await;
             // What was done last may not show yet.
-            self.has_acted();
+            self.note_action();
         }
         self.recall().await;
         loop {
@@ -387,7 +392,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                     biased;
                     () = mailbox.interrupted(None) => break None,
                     outcome = &mut acting => break Some(outcome),
-                    () = self.probes.changed() => self.publish_verdicts().await,
+                    () = self.probes.changed() => self.publish_verdicts(),
                     Some(milestone) = milestones.recv() => self.tell_of(milestone).await,
                     () = journal.changed() => self.publish_again(),
                 }
@@ -402,7 +407,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             self.unbroken.settled().await;
         }
         if outcome.as_ref().is_none_or(|outcome| outcome.acted) {
-            self.has_acted();
+            self.note_action();
         }
         outcome
     }
@@ -415,19 +420,20 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 biased;
                 () = self.mailbox.interrupted(None), if may_be_interrupted => return Err(Next::Again),
                 answer = self.cache.newer_than(&self.uid, self.acted) => break answer,
-                () = self.probes.changed() => self.publish_verdicts().await,
+                () = self.probes.changed() => self.publish_verdicts(),
                 () = self.journal.changed() => self.publish_again(),
             }
         };
         match answer {
             Ok(Ok(status)) => {
                 self.memory.observe(&status, self.tools.clock.now());
-                self.journal.knows(&status);
+                self.journal.learn_names(&status);
                 // A UID that cannot be a folder was refused with its manifest.
                 if let Ok(directory) = self.tools.settings.data.pod(self.uid.as_str()) {
-                    self.last_words.hear(self.lifecycle.pod(), &status, &directory).await;
+                    let disk = self.unbroken.files.clone();
+                    self.last_words.hear(self.lifecycle.pod(), &status, &directory, &disk).await;
                 }
-                self.tend_probes(&status).await;
+                self.tend_probes(&status);
                 Ok(status)
             }
             Ok(Err(error)) => {
@@ -439,7 +445,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    fn has_acted(&mut self) {
+    fn note_action(&mut self) {
         // First the moment, then the nudge: so the look that it leads to is newer.
         self.acted = self.tools.clock.stamp();
         self.pleg.nudge(&self.uid);

@@ -20,7 +20,16 @@ const MOST_READ_OF_LOG: u64 = 64 << 10;
 
 /// How often a container was started before, by the logs that it left: one more than the highest number.
 pub(super) fn restart_count_by_logs(log_directory: &Path, container: &str) -> u32 {
-    let Ok(entries) = fs::read_dir(log_directory.join(container)) else { return 0 };
+    let folder = log_directory.join(container);
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(folder = %folder.display(), %error, "logs cannot be listed: restarts are counted from 0");
+            }
+            return 0;
+        }
+    };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names
         .filter_map(|name| LogName::read(&name))
@@ -95,14 +104,14 @@ pub(super) fn make_last_words_file(folder: &Path, restart_count: u32) -> io::Res
 }
 
 /// What an instance of a container left to say.
-pub(super) fn last_words(folder: &Path, restart_count: u32) -> Option<String> {
+pub(super) fn last_words(folder: &Path, restart_count: u32) -> io::Result<Option<String>> {
     let tail = tail(&last_words_file(folder, restart_count), MOST_LAST_WORDS)?;
-    Some(tail.text).filter(|words| !words.is_empty())
+    Ok(tail.map(|tail| tail.text).filter(|words| !words.is_empty()))
 }
 
 /// The end of the log of a container, for those that would rather show that than nothing.
-pub(super) fn end_of_log(log: &Path) -> Option<String> {
-    let Tail { text, is_cut } = tail(log, MOST_READ_OF_LOG)?;
+pub(super) fn end_of_log(log: &Path) -> io::Result<Option<String>> {
+    let Some(Tail { text, is_cut }) = tail(log, MOST_READ_OF_LOG)? else { return Ok(None) };
     // `<time> <stream> <P|F> <text>`. A part goes on in the next line.
     let lines: Vec<(bool, &str)> = text
         .lines()
@@ -128,7 +137,7 @@ pub(super) fn end_of_log(log: &Path) -> Option<String> {
     while !shown.is_char_boundary(start) {
         start += 1;
     }
-    Some(shown[start..].to_owned()).filter(|shown| !shown.is_empty())
+    Ok(Some(shown[start..].to_owned()).filter(|shown| !shown.is_empty()))
 }
 
 /// The end of a file.
@@ -138,13 +147,16 @@ struct Tail {
     is_cut: bool,
 }
 
-fn tail(path: &Path, most: u64) -> Option<Tail> {
-    let mut file = fs::File::open(path).ok()?;
-    let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(most))).ok()?;
+fn tail(path: &Path, most: u64) -> io::Result<Option<Tail>> {
+    let mut file = match fs::File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes).ok()?;
-    Some(Tail { text: String::from_utf8_lossy(&bytes).into_owned(), is_cut: length > most })
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(Some(Tail { text: String::from_utf8_lossy(&bytes).into_owned(), is_cut: length > most }))
 }
 
 /// Writes the hosts file.
@@ -220,11 +232,13 @@ mod tests {
         let path = make_last_words_file(folder.path(), 3).unwrap();
         assert_eq!(path.file_name().unwrap(), "00000003");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
-        assert_eq!(last_words(folder.path(), 3), None, "nothing said is nothing");
+        assert_eq!(last_words(folder.path(), 3).unwrap(), None, "nothing said is nothing");
         fs::write(&path, "x".repeat(5000) + "end").unwrap();
-        let words = last_words(folder.path(), 3).unwrap();
+        let words = last_words(folder.path(), 3).unwrap().unwrap();
         assert!(words.len() == 4096 && words.ends_with("xend"));
-        assert_eq!(last_words(folder.path(), 4), None);
+        assert_eq!(last_words(folder.path(), 4).unwrap(), None);
+        fs::create_dir(last_words_file(folder.path(), 5)).unwrap();
+        assert!(last_words(folder.path(), 5).is_err(), "who cannot be heard has not said nothing");
     }
 
     #[test]
@@ -233,16 +247,16 @@ mod tests {
         let log = folder.path().join("0.log");
         let line = |number: usize| format!("2026-08-01T12:00:00.0Z stderr F line {number}\n");
         fs::write(&log, (0..100).map(line).collect::<String>()).unwrap();
-        let text = end_of_log(&log).unwrap();
+        let text = end_of_log(&log).unwrap().unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines.len(), lines[0], lines[79]), (80, "line 20", "line 99"));
         assert!(text.ends_with("line 99\n"));
         fs::write(&log, "2026-08-01T12:00:00.0Z stdout P one \n2026-08-01T12:00:00.0Z stdout F line\n")
             .unwrap();
-        assert_eq!(end_of_log(&log).as_deref(), Some("one line\n"));
+        assert_eq!(end_of_log(&log).unwrap().as_deref(), Some("one line\n"));
         for long in [12_000, 200_000] {
             fs::write(&log, format!("2026-08-01T12:00:00.0Z stderr F {}\n", "x".repeat(long))).unwrap();
-            assert_eq!(end_of_log(&log), Some("x".repeat(2047) + "\n"), "of one line of {long}");
+            assert_eq!(end_of_log(&log).unwrap(), Some("x".repeat(2047) + "\n"), "of one line of {long}");
         }
     }
 }

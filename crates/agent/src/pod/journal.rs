@@ -79,13 +79,13 @@ impl Journal {
     }
 
     /// These are the containers of the pod.
-    pub(crate) fn knows(&self, status: &PodStatus) {
+    pub(crate) fn learn_names(&self, status: &PodStatus) {
         let names = status.containers.iter().map(|one| (one.id.clone(), one.name.clone()));
         self.inner.lock().names = names.collect();
     }
 
     /// The pod has one container more.
-    pub(crate) fn knows_one(&self, id: &ContainerId, name: &str) {
+    pub(crate) fn learn_name(&self, id: &ContainerId, name: &str) {
         self.inner.lock().names.insert(id.clone(), name.into());
     }
 
@@ -118,7 +118,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn ids_are_names_and_time_passes() {
         let journal = Journal::new(Clock::start());
-        journal.knows_one(&"0123456789abcdef".into(), "web");
+        journal.learn_name(&"0123456789abcdef".into(), "web");
         journal.warning(Some("web"), "Failed", "Error: cannot start \"0123456789abcdef\"");
         let told = journal.told();
         assert_eq!(told[0].message, "Error: cannot start \"web\"");

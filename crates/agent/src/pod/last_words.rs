@@ -1,13 +1,14 @@
 //! What containers that ended have left to say: a file of their own, or, if they like, the end of their log.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::{ContainerId, ContainerState, ContainerStatus, PodStatus};
 
 use super::{files, spec};
-use crate::off_thread::off_thread;
+use crate::disk::{Disk, PATIENCE};
 use crate::volumes::PodDirectory;
 
 /// What was heard, by container. What is heard once is not read again.
@@ -25,14 +26,30 @@ struct Unheard {
     log: Option<PathBuf>,
 }
 
+impl Unheard {
+    fn read(&self) -> io::Result<String> {
+        let words = match files::last_words(&self.folder, self.restart_count)? {
+            Some(words) => Some(words),
+            None => self.log.as_deref().map(files::end_of_log).transpose()?.flatten(),
+        };
+        Ok(words.unwrap_or_default())
+    }
+}
+
 impl LastWords {
     /// Everything that was heard of containers that are still there.
     pub(super) fn all(&self) -> &BTreeMap<ContainerId, String> {
         &self.heard
     }
 
-    /// Listens to those that have ended since.
-    pub(super) async fn hear(&mut self, pod: &Pod, status: &PodStatus, directory: &PodDirectory) {
+    /// Listens to those that have ended since. Who cannot be heard now, since the disk fails or hangs, is listened to again.
+    pub(super) async fn hear(
+        &mut self,
+        pod: &Pod,
+        status: &PodStatus,
+        directory: &PodDirectory,
+        disk: &Disk,
+    ) {
         self.heard.retain(|id, _| status.container(id).is_some());
         let ended = status.containers.iter().filter(|container| container.state == ContainerState::Exited);
         let unheard: Vec<Unheard> = ended
@@ -47,12 +64,20 @@ impl LastWords {
         if unheard.is_empty() {
             return;
         }
-        let read = |one: Unheard| {
-            let of_log = || one.log.as_deref().and_then(files::end_of_log);
-            let words = files::last_words(&one.folder, one.restart_count).or_else(of_log);
-            (one.id, words.unwrap_or_default())
+        let read = |one: Unheard| match one.read() {
+            Ok(words) => Some((one.id, words)),
+            Err(error) => {
+                tracing::warn!(container = %one.id, %error, "the last words of a container cannot be read yet");
+                None
+            }
         };
-        self.heard.extend(off_thread(move || unheard.into_iter().map(read).collect::<Vec<_>>()).await);
+        let read = move |_: &_| unheard.into_iter().filter_map(read).collect::<Vec<_>>();
+        match disk.work_within(PATIENCE, "the last words of its containers", read).await {
+            Ok(heard) => self.heard.extend(heard),
+            Err(hangs) => {
+                tracing::warn!(pod = %status.pod, %hangs, "the last words of containers cannot be read yet");
+            }
+        }
     }
 }
 

@@ -116,7 +116,7 @@ impl Lifecycle {
     }
 
     /// The runtime was there to be told at `began`: from then on the pod's seconds pass.
-    pub(crate) fn told_to_end(self, began: Stamp) -> Self {
+    pub(crate) fn told(self, began: Stamp) -> Self {
         match self {
             Self::Terminating { pod, mut ending } => {
                 ending.deadline.get_or_insert(began.plus(Duration::from_secs(ending.grace)));
@@ -253,9 +253,9 @@ mod tests {
         };
         let ending = Lifecycle::Syncing { pod: pod(1) }.next(Mail::end(End::default()), at(0));
         assert_eq!(left(&ending, 100), 30, "nobody could tell it");
-        let told = ending.told_to_end(at(100));
+        let told = ending.told(at(100));
         assert_eq!(left(&told, 110), 20);
-        assert_eq!(left(&told.clone().told_to_end(at(110)), 110), 20, "once");
+        assert_eq!(left(&told.clone().told(at(110)), 110), 20, "once");
         let hastened = told.next(Mail::end(End { grace: Some(5), forget: false }), at(110));
         assert_eq!(left(&hastened, 110), 5);
     }
@@ -275,7 +275,7 @@ mod tests {
                     2 => lifecycle.next(wish(number as u64, pod(number as i64)), now),
                     3 => lifecycle.next(Mail::end(End { grace, forget }), now),
                     4 => lifecycle.finished(),
-                    5 => lifecycle.told_to_end(now),
+                    5 => lifecycle.told(now),
                     _ => lifecycle.stopped(),
                 };
                 prop_assert!(rank(&lifecycle) >= rank(&before), "{:?} → {:?}", before, lifecycle);

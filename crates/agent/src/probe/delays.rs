@@ -35,7 +35,7 @@ impl Delays {
     }
 
     /// A probe is asked so much after its time.
-    pub(super) fn was_late(&self, by: Duration) {
+    pub(super) fn note_lateness(&self, by: Duration) {
         let mut worst = self.worst.lock();
         if worst.is_none_or(|(at, worst)| by >= worst || at.elapsed() > NEWS) {
             *worst = Some((Instant::now(), by));
@@ -58,15 +58,15 @@ mod tests {
     async fn those_that_wait_count_and_those_that_were_late_of_late() {
         let delays = Delays::default();
         assert_eq!(delays.now(), ProbeDelays::default());
-        delays.was_late(Duration::from_secs(9));
-        delays.was_late(Duration::from_secs(1));
+        delays.note_lateness(Duration::from_secs(9));
+        delays.note_lateness(Duration::from_secs(1));
         assert_eq!(delays.now().longest, Duration::from_secs(9));
         let waits = delays.waits();
         tokio::time::advance(Duration::from_secs(61)).await;
         assert_eq!(delays.now(), ProbeDelays { waiting: 1, longest: Duration::from_secs(61) });
         drop(waits);
         assert_eq!(delays.now(), ProbeDelays::default(), "a minute later it is no news");
-        delays.was_late(Duration::from_secs(1));
+        delays.note_lateness(Duration::from_secs(1));
         assert_eq!(delays.now().longest, Duration::from_secs(1));
     }
 }

@@ -99,7 +99,7 @@ impl ProbeMetrics {
 
     /// A probe was due and is asked so much later.
     pub(super) fn late(&self, kind: Kind, by: Duration) {
-        self.delays.was_late(by);
+        self.delays.note_lateness(by);
         let label = KindLabel { probe_type: kind.as_str() };
         self.lateness.get_or_create(&label).observe(by.as_secs_f64());
     }

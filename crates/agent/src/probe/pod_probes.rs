@@ -17,10 +17,10 @@ use super::ask::{Asker, Question};
 use super::course::{Course, Kind, Thresholds, Verdict};
 use super::metrics::ProbeMetrics;
 use super::pace::{Pace, age};
-use super::record::Record;
+use super::record::{self, Record};
 use super::verdicts::Verdicts;
 use super::worker::Worker;
-use crate::off_thread::off_thread;
+use crate::disk::Disk;
 use crate::pod::{Journal, containers, init_containers, is_sidecar};
 use crate::runtime::Runtime;
 
@@ -59,16 +59,19 @@ pub(crate) struct PodProbes<R> {
     looked: Option<Stamp>,
     /// The instances that have been seen to run, and when the status before that was read: none has run for longer.
     seen: BTreeMap<ContainerId, Option<Stamp>>,
-    /// What is on disk.
+    /// What is on disk, or on its way there.
     record: Record,
     path: Option<PathBuf>,
+    disk: Disk,
+    /// Who writes it down, since there was first something to write.
+    scribe: Option<watch::Sender<Record>>,
     /// Whose numbers to forget at the end.
     counted: BTreeSet<(Kind, Arc<str>)>,
 }
 
 impl<R: Runtime> PodProbes<R> {
     /// Those of a pod that nothing is known of yet.
-    pub(crate) fn new(prober: Arc<Prober<R>>, journal: Journal, pod: PodRef) -> Self {
+    pub(crate) fn new(prober: Arc<Prober<R>>, journal: Journal, pod: PodRef, disk: Disk) -> Self {
         let (verdicts, changes) = watch::channel(Verdicts::default());
         Self {
             prober,
@@ -81,6 +84,8 @@ impl<R: Runtime> PodProbes<R> {
             seen: BTreeMap::new(),
             record: Record::default(),
             path: None,
+            disk,
+            scribe: None,
             counted: BTreeSet::new(),
         }
     }
@@ -200,19 +205,19 @@ impl<R: Runtime> PodProbes<R> {
         self.verdicts.send_if_modified(|verdicts| verdicts.keep(|_, _| false));
     }
 
-    /// Writes down what is known, if that is not what was written last.
-    pub(crate) async fn save(&mut self) {
-        let Some(path) = self.path.clone() else { return };
+    /// Has what is known written down, if that is not what was written last. Nobody waits for it: the disk may hang.
+    pub(crate) fn save(&mut self) {
+        let Some(path) = &self.path else { return };
         let record = Record::of(&self.verdicts.borrow());
         if record == self.record {
             return;
         }
-        let writing = record.clone();
-        match off_thread(move || writing.write(&path)).await {
-            Ok(()) => self.record = record,
-            Err(error) => {
-                tracing::warn!(pod = %self.pod, %error, "what probes found out cannot be written down");
+        self.record = record.clone();
+        match &self.scribe {
+            Some(scribe) => {
+                scribe.send_replace(record);
             }
+            None => self.scribe = Some(record::keep(record, path.clone(), self.disk.clone(), &self.pod)),
         }
     }
 }

@@ -2,18 +2,24 @@
 //! be unready for a moment at every restart of the agent, and whatever takes long to start would be asked whether it has
 //! started all over again.
 //!
-//! All of this blocks: call it off the async threads.
+//! Reading and writing block: call them off the async threads.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rubelet_model::ContainerId;
+use rubelet_model::{ContainerId, PodRef};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use super::course::{Kind, Verdict};
 use super::verdicts::Verdicts;
+use crate::disk::Disk;
 use crate::pod_file::{self, Outlives};
+
+/// How long to wait after the disk has failed.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// What stays true of an instance of a container however often the agent restarts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +72,30 @@ impl Record {
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         pod_file::write(path, self, Outlives::Agent)
     }
+}
+
+/// Writes down this, and whatever is sent after it, for as long as somebody may send: the newest wins. What cannot be written
+/// is tried again.
+pub(super) fn keep(first: Record, path: PathBuf, disk: Disk, pod: &PodRef) -> watch::Sender<Record> {
+    let (sender, mut news) = watch::channel(first);
+    news.mark_changed();
+    let pod = pod.clone();
+    tokio::spawn(async move {
+        let mut has_failed = false;
+        while news.changed().await.is_ok() {
+            let (record, path) = (news.borrow_and_update().clone(), path.clone());
+            let written = disk.work("what probes found out", move |_| record.write(&path)).await;
+            if let Err(error) = &written {
+                if !has_failed {
+                    tracing::warn!(%pod, %error, "what probes found out cannot be written down yet");
+                }
+                news.mark_changed();
+                tokio::time::sleep(AGAIN_AFTER).await;
+            }
+            has_failed = written.is_err();
+        }
+    });
+    sender
 }
 
 #[cfg(test)]

@@ -442,7 +442,7 @@ impl Routes {
     }
 
     /// Somebody has told a pod to end, whatever its source wants.
-    pub(super) fn told_to_end(&mut self, uid: &PodUid, end: End) {
+    pub(super) fn note_order(&mut self, uid: &PodUid, end: End) {
         let Some(record) = self.records.get_mut(uid) else { return };
         record.is_stopped = true;
         if end.forget {

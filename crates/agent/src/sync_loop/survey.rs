@@ -89,7 +89,7 @@ pub(super) fn before(data: &DataDirectory) -> Before {
         if !sizes.is_empty() {
             before.given.insert(uid.clone(), sizes);
         }
-        before.footprints.extend(board::footprint(&folder).map(|footprint| (uid, footprint)));
+        before.footprints.extend(board::footprint(&folder, &uid).map(|footprint| (uid, footprint)));
     }
     before
 }

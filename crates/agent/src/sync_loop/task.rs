@@ -1,6 +1,7 @@
 //! The task of the sync loop, and the handle to talk to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,6 +148,14 @@ impl AgentHandle {
     }
 }
 
+/// Why it cannot be seen which pods there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SurveyProblem {
+    Disk(io::ErrorKind),
+    /// Looking has panicked.
+    Lost,
+}
+
 /// The agent: the sync loop and its actors. Dropping it ends them; pods go on.
 pub struct Agent<R> {
     tools: Arc<Tools<R>>,
@@ -166,7 +175,7 @@ pub struct Agent<R> {
     surveys: JoinSet<io::Result<Found>>,
     was_surveyed: bool,
     /// Why the last survey failed.
-    survey_problem: Option<io::ErrorKind>,
+    survey_problem: Option<SurveyProblem>,
     /// Pods of others with a name of ours, of which was told.
     namesakes: BTreeSet<PodUid>,
 }
@@ -294,7 +303,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
     }
 
     fn update(&mut self, update: SourceUpdate) {
-        self.routes.are_over(self.board.over());
+        self.routes.set_over(self.board.over());
         let commands = self.routes.source(update);
         self.carry_out(commands);
         self.tools.metrics.desired_pods(self.routes.wanted());
@@ -318,7 +327,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
 
     /// Asks those again that were refused: a pod that has ended has made room.
     fn reconsider(&mut self) {
-        self.routes.are_over(self.board.over());
+        self.routes.set_over(self.board.over());
         let commands = self.routes.reconsider();
         self.carry_out(commands);
     }
@@ -330,7 +339,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         };
         for uid in uids {
             let Some(mailbox) = self.mailboxes.get(&uid) else { continue };
-            self.routes.told_to_end(&uid, order.end);
+            self.routes.note_order(&uid, order.end);
             mailbox.post(Mail::end(order.end));
         }
     }
@@ -363,10 +372,10 @@ impl<R: Runtime + ImageStore> Agent<R> {
                 self.was_surveyed = true;
                 self.survey_problem = None;
                 if let Some(Before { given, footprints }) = before {
-                    self.routes.were_given(given);
-                    self.routes.left_footprints(footprints);
+                    self.routes.note_given(given);
+                    self.routes.note_footprints(footprints);
                 }
-                self.routes.are_at_rest(at_rest);
+                self.routes.set_at_rest(at_rest);
                 let commands = self.routes.survey(pods);
                 let orphans = commands.iter().filter(|command| matches!(command, Command::Spawn { .. }));
                 orphans.for_each(|_| self.tools.metrics.orphan());
@@ -377,14 +386,16 @@ impl<R: Runtime + ImageStore> Agent<R> {
                 self.count();
                 self.tell_readiness();
             }
-            Ok(Err(error)) => {
-                // Once, not every two seconds.
-                if self.survey_problem.replace(error.kind()) != Some(error.kind()) {
-                    let folder = self.tools.settings.data.pods();
-                    tracing::error!(folder = %folder.display(), %error, "cannot see which pods there are");
-                }
-            }
-            Err(error) => tracing::error!(%error, "looking for pods failed"),
+            Ok(Err(error)) => self.cannot_survey(SurveyProblem::Disk(error.kind()), &error),
+            Err(error) => self.cannot_survey(SurveyProblem::Lost, &error),
+        }
+    }
+
+    /// Tells why it cannot be seen which pods there are: once, not every two seconds.
+    fn cannot_survey(&mut self, problem: SurveyProblem, error: &dyn Error) {
+        if self.survey_problem.replace(problem) != Some(problem) {
+            let folder = self.tools.settings.data.pods();
+            tracing::error!(folder = %folder.display(), %error, "cannot see which pods there are");
         }
     }
 
@@ -409,7 +420,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         };
         let Some(uid) = self.actor_ids.remove(&id) else { return };
         self.mailboxes.remove(&uid);
-        self.routes.are_over(self.board.over());
+        self.routes.set_over(self.board.over());
         let Some(journal) = journal else {
             let commands = self.routes.lost(&uid);
             return self.carry_out(commands);

@@ -135,7 +135,7 @@ fn show_all(news: &Receiver<News>, reader: &LogReader, complain: impl Fn(&io::Er
         for followed in &mut all {
             let shown = followed.show(is_over);
             if let Some(number) = followed.tail.instance() {
-                reader.has_read_before(&followed.folder, number);
+                reader.note_read_before(&followed.folder, number);
             }
             if let Err(error) = shown
                 && error.kind() != io::ErrorKind::BrokenPipe

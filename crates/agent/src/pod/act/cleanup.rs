@@ -10,7 +10,8 @@ use rubelet_model::{
     ContainerId, ContainerState, ContainerStatus, PodStatus, PodUid, SandboxId, SandboxState,
 };
 
-use super::{Hangs, Tools, Unbroken, Work};
+use super::{Tools, Unbroken, Work};
+use crate::disk::Hangs;
 use crate::leavings::{Leavings, LeavingsError};
 use crate::off_thread::off_thread;
 use crate::pod::config::log_directory;

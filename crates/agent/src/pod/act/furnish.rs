@@ -12,9 +12,9 @@ use rubelet_cri::v1;
 
 use rubelet_model::ContainerId;
 
-use super::unbroken::{Disk, Doing, Hangs, PATIENCE};
 use super::{Home, Outcome, Tools, Work};
 use crate::cgroup::limits_itself;
+use crate::disk::{Disk, Doing, Hangs, PATIENCE};
 use crate::downward::PodFacts;
 use crate::environment::Environment;
 use crate::image::Resolved;

@@ -119,7 +119,7 @@ impl Memory {
     }
 
     /// Until when it is too soon to tell a container to end once more; if it is not, notes that it is told now.
-    pub(super) fn told_to_end(&mut self, id: &ContainerId, now: Stamp) -> Option<Stamp> {
+    pub(super) fn claim_kill(&mut self, id: &ContainerId, now: Stamp) -> Option<Stamp> {
         let until = self.kills.get(id).map(|told| told.plus(KILL_AGAIN)).filter(|until| now < *until);
         if until.is_none() {
             self.kills.insert(id.clone(), now);
@@ -152,8 +152,10 @@ impl HooksRun {
         self.0.lock().contains(id)
     }
 
-    pub(crate) fn have_begun(&self) -> bool {
-        !self.0.lock().is_empty()
+    /// Whether that of any of these has.
+    pub(crate) fn any_has_run<'a>(&self, mut ids: impl Iterator<Item = &'a ContainerId>) -> bool {
+        let run = self.0.lock();
+        ids.any(|id| run.contains(id))
     }
 }
 
@@ -188,24 +190,24 @@ mod tests {
         let mut live = Memory::new(Growth::default());
         let mut acting = live.clone();
         let id = ContainerId::from("a-0");
-        acting.told_to_end(&id, Stamp::from_nanos(0));
+        acting.claim_kill(&id, Stamp::from_nanos(0));
         live.observe(&testkit::status(SandboxState::Ready, &[("a", Is::Exited(1))]), now(7, 1_000_000));
         live.restarts.note(&told);
         let ended = live.ended(&id);
         let mut both = acting.with_noted(live);
         assert!(ended.is_some() && both.ended(&id) == ended);
         assert_eq!(both.restarts.next("a", None), 5);
-        assert!(both.told_to_end(&id, Stamp::from_nanos(1)).is_some(), "and what it did is not either");
+        assert!(both.claim_kill(&id, Stamp::from_nanos(1)).is_some(), "and what it did is not either");
     }
 
     #[test]
     fn a_container_that_does_not_end_is_not_told_so_all_the_time() {
         let mut memory = Memory::new(Growth::default());
         let at = |seconds: u64| Stamp::from_nanos(seconds * SECOND);
-        assert_eq!(memory.told_to_end(&"c".into(), at(10)), None);
-        assert_eq!(memory.told_to_end(&"c".into(), at(11)), Some(at(12)));
-        assert_eq!(memory.told_to_end(&"other".into(), at(11)), None);
-        assert_eq!(memory.told_to_end(&"c".into(), at(12)), None);
+        assert_eq!(memory.claim_kill(&"c".into(), at(10)), None);
+        assert_eq!(memory.claim_kill(&"c".into(), at(11)), Some(at(12)));
+        assert_eq!(memory.claim_kill(&"other".into(), at(11)), None);
+        assert_eq!(memory.claim_kill(&"c".into(), at(12)), None);
     }
 
     #[test]

@@ -38,7 +38,7 @@ use super::grants::PodGrant;
 use super::journal::Journal;
 use super::plan::{Adjustment, Kill, Place, Plan, Replacement, Start};
 use super::spec;
-use crate::cgroup::{GroupError, PodGroups};
+use crate::cgroup::PodGroups;
 use crate::image::Puller;
 use crate::manifest::Objects;
 use crate::metrics::Metrics;
@@ -55,7 +55,7 @@ pub(crate) use furnish::refresh_volumes;
 pub(crate) use kill::{Killer, may_run};
 pub use lone::{EndedWithoutAgent, LoneContainer};
 pub(crate) use memory::Memory;
-pub(crate) use unbroken::{Hangs, Unbroken};
+pub(crate) use unbroken::Unbroken;
 use users::NoUsers;
 
 /// What acting needs, the same for all pods.
@@ -72,17 +72,6 @@ pub(crate) struct Tools<R> {
     pub(crate) metrics: Metrics,
     pub(crate) http: PodHttp,
     pub(crate) prober: Arc<Prober<R>>,
-}
-
-impl<R> Tools<R> {
-    /// Does something to the control groups of pods, where they have any, off the async threads.
-    pub(crate) async fn with_groups(
-        &self,
-        work: impl FnOnce(&PodGroups) -> Result<(), GroupError> + Send + 'static,
-    ) -> Result<(), GroupError> {
-        let Some(groups) = self.groups.clone() else { return Ok(()) };
-        off_thread(move || work(&groups)).await
-    }
 }
 
 /// How acting went.
@@ -165,7 +154,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let kills: Vec<&Kill> = kills.iter().filter(|kill| !lacks_volumes || !starts_again(kill)).collect();
         for kill in kills {
             let now = self.now();
-            if let Some(until) = self.memory.told_to_end(&kill.id, now) {
+            if let Some(until) = self.memory.claim_kill(&kill.id, now) {
                 return outcome.hold(until);
             }
             outcome.acted = true;

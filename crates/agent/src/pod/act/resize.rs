@@ -9,7 +9,6 @@ use k8s_openapi::api::core::v1::Container;
 use rubelet_model::{ContainerId, ContainerState, ContainerStatus};
 
 use super::{Outcome, Work};
-use crate::cgroup::PodGroups;
 use crate::pod::config::{PodAmounts, pod_amounts, resized};
 use crate::pod::demand::own;
 use crate::pod::grants::PodGrant;
@@ -146,9 +145,12 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     /// Sets what the pod as a whole may use.
     async fn set_group(&mut self, amounts: PodAmounts) -> Result<(), String> {
-        let (settings, pod, gets) = (self.tools.settings.clone(), self.pod.clone(), amounts.clone());
-        let set = move |groups: &PodGroups| groups.set(&pod, &gets, &settings.machine);
-        self.tools.with_groups(set).await.map_err(|error| error.to_string())?;
+        if let Some(groups) = self.tools.groups.clone() {
+            let (settings, pod, gets) = (self.tools.settings.clone(), self.pod.clone(), amounts.clone());
+            let set = move || groups.set(&pod, &gets, &settings.machine);
+            let set = self.with_files("its control group", set).await.map_err(|error| error.to_string())?;
+            set.map_err(|error| error.to_string())?;
+        }
         // It has what its manifest says when its containers have.
         let resources = self.memory.grants.pod.take().and_then(|given| given.resources);
         self.memory.grants.pod = Some(PodGrant { resources, ..PodGrant::of(self.pod, amounts) });

@@ -108,7 +108,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                     .call(create)
                     .await
                     .map_err(|error| self.call_failed("CreateContainerError", &error))?;
-                self.journal.knows_one(&id, name);
+                self.journal.learn_name(&id, name);
                 self.journal.normal(Some(name), "Created", "Container created");
                 self.check_stop_signal(&id, container).await;
                 id

@@ -2,109 +2,17 @@
 //!
 //! A call that is given up may still do its work, after everybody has looked and found nothing: a sandbox that nobody
 //! knows, a container that starts when its pod is long forgotten. So when one was not answered in time is remembered,
-//! whoever still waited for it.
-//!
-//! The same holds for what is done to the disk: a thread that blocks cannot be called back, and would make folders and
-//! mounts again that were taken down meanwhile. Only taking down waits for it: ending the pod must not. And nobody waits
-//! for ever, since a disk may hang: at most one thread of a pod at its volumes, and one at the files of its containers.
+//! whoever still waited for it. The same holds for work on a [`Disk`]: taking a pod down waits for it, ending it does not.
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pleg::{Clock, Stamp};
-use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio::time::Instant;
+use tokio::sync::Mutex;
 
-use crate::off_thread::off_thread;
+use crate::disk::{Disk, Hangs, PATIENCE};
+use crate::off_thread::{joined, off_thread};
 use crate::runtime::CallError;
-
-/// After this long, work on a disk is taken to hang: whoever can do without it does, and people are told.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A disk did not answer in time. What was begun goes on as soon as it does.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("waiting for the disk: {what}")]
-pub(crate) struct Hangs {
-    /// What it is at.
-    pub(crate) what: String,
-}
-
-/// What is being done to a disk, and since when.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Doing(Arc<parking_lot::Mutex<Option<(String, Instant)>>>);
-
-impl Doing {
-    /// Whoever works says what is next.
-    pub(crate) fn begins(&self, what: impl Into<String>) {
-        *self.0.lock() = Some((what.into(), Instant::now()));
-    }
-
-    fn ends(&self) {
-        *self.0.lock() = None;
-    }
-}
-
-/// Some of the files of one pod: one works on them at a time.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Disk {
-    turn: Arc<Mutex<()>>,
-    doing: Doing,
-}
-
-struct Turn {
-    doing: Doing,
-    _turn: OwnedMutexGuard<()>,
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.doing.ends();
-    }
-}
-
-impl Disk {
-    async fn turn(&self) -> Turn {
-        Turn { _turn: self.turn.clone().lock_owned().await, doing: self.doing.clone() }
-    }
-
-    /// Does something to the disk, where it may block. Whoever waits for it may stop waiting; the work goes on, and the
-    /// next one waits for its end. Its panic is the caller's.
-    pub(crate) async fn work<T: Send + 'static>(
-        &self,
-        what: impl Into<String>,
-        work: impl FnOnce(&Doing) -> T + Send + 'static,
-    ) -> T {
-        let turn = self.turn().await;
-        turn.doing.begins(what);
-        off_thread(move || work(&turn.doing)).await
-    }
-
-    /// The same, for who does not wait longer than this. If somebody has hung here for so long already, not at all.
-    pub(crate) async fn work_within<T: Send + 'static>(
-        &self,
-        limit: Duration,
-        what: impl Into<String>,
-        work: impl FnOnce(&Doing) -> T + Send + 'static,
-    ) -> Result<T, Hangs> {
-        tokio::time::timeout(self.left_of(limit), self.work(what, work)).await.map_err(|_| self.hangs())
-    }
-
-    /// What is left of somebody's patience, if those count who have waited here before.
-    pub(crate) fn left_of(&self, patience: Duration) -> Duration {
-        patience.saturating_sub(self.busy_for())
-    }
-
-    fn busy_for(&self) -> Duration {
-        self.doing.0.lock().as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed())
-    }
-
-    /// What it is at, for who has waited for long enough.
-    pub(crate) fn hangs(&self) -> Hangs {
-        let doing = self.doing.0.lock();
-        Hangs { what: doing.as_ref().map_or_else(|| "its turn".to_owned(), |(what, _)| what.clone()) }
-    }
-}
 
 /// The calls of one pod: one at a time.
 #[derive(Clone, Debug)]
@@ -138,14 +46,7 @@ impl Unbroken {
             }
             answer
         });
-        match task.await {
-            Ok(answer) => answer,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // Everything is shutting down, and this task with it.
-                Err(_) => std::future::pending().await,
-            },
-        }
+        joined(task).await
     }
 
     /// Takes down what the pod has on disk, when nobody else is at it any more. Whoever has waited for long enough is told
@@ -155,17 +56,17 @@ impl Unbroken {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Hangs> {
         const WHAT: &str = "removing what is left of the pod";
-        let left = PATIENCE.saturating_sub(self.volumes.busy_for().max(self.files.busy_for()));
+        let left = self.volumes.left_of(PATIENCE).min(self.files.left_of(PATIENCE));
         let taking_down = async {
             let turns = (self.volumes.turn().await, self.files.turn().await);
-            turns.0.doing.begins(WHAT);
+            turns.0.begins(WHAT);
             off_thread(move || {
                 let _turns = turns;
                 work()
             })
             .await
         };
-        let late = |_| if self.volumes.busy_for() > Duration::ZERO { &self.volumes } else { &self.files };
+        let late = |_| if self.volumes.is_busy() { &self.volumes } else { &self.files };
         tokio::time::timeout(left, taking_down).await.map_err(|error| late(error).hangs())
     }
 
@@ -182,6 +83,7 @@ mod tests {
     use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
+    use crate::disk::Doing;
     use crate::runtime::CallFailure;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -265,7 +167,7 @@ mod tests {
         assert_eq!(unbroken.files.work_within(PATIENCE, "files", |_| true).await, Ok(true));
         assert_eq!(unbroken.take_down(|| true).await, hangs);
         go_on.send(()).unwrap();
-        while unbroken.volumes.busy_for() > Duration::ZERO {
+        while unbroken.volumes.is_busy() {
             tokio::task::yield_now().await;
         }
         assert_eq!(unbroken.take_down(|| true).await, Ok(true));

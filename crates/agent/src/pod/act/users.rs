@@ -1,6 +1,7 @@
 //! Users of its own for a pod that asks for them.
 
-use super::{Hangs, Work};
+use super::Work;
+use crate::disk::Hangs;
 use crate::pod::spec;
 use crate::runtime::{ImageStore, Runtime};
 use crate::user_ids::{IdRange, UserIdsError};

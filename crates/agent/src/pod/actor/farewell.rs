@@ -73,15 +73,16 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 biased;
                 () = mailbox.interrupted(Some(ending.grace)) => break None,
                 killed = &mut killing => break Some(killed),
-                () = self.probes.changed() => self.publish_verdicts().await,
+                () = self.probes.changed() => self.publish_verdicts(),
                 () = journal.changed() => self.publish_again(),
             }
         };
-        self.has_acted();
+        self.note_action();
         let is_away = |error: &CallError| error.failure == CallFailure::Unavailable;
-        // From the first of its preparations on, its time passes.
-        if hooks.have_begun() || !matches!(&killed, Some(Err(error)) if is_away(error)) {
-            self.transition(|lifecycle| lifecycle.told_to_end(now));
+        // From the first of its preparations on, its time passes. Those of instances that had ended before are none of its.
+        let to_end = status.containers.iter().filter(|container| may_run(container)).map(|one| &one.id);
+        if hooks.any_has_run(to_end) || !matches!(&killed, Some(Err(error)) if is_away(error)) {
+            self.transition(|lifecycle| lifecycle.told(now));
         }
         if let Some(Err(error)) = &killed {
             self.journal.warning(None, "FailedKillPod", format!("error killing pod: {error}"));
@@ -114,7 +115,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         };
         if let Some(until) = self.may_come_yet(&status).await {
             sleep_until(&self.tools.clock, Some(until)).await;
-            self.has_acted();
+            self.note_action();
             return Next::Again;
         }
         let work = Work {
@@ -128,7 +129,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             milestones: &mpsc::channel(1).0,
         };
         let forgotten = work.forget().await;
-        self.has_acted();
+        self.note_action();
         match forgotten {
             Ok(()) => {
                 // Whoever runs under this UID next must not find what is no more. An error is as good: it is no status.

@@ -215,7 +215,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     /// Has the probes follow what runs, and takes note of what they say.
-    pub(super) async fn tend_probes(&mut self, status: &Arc<PodStatus>) {
+    pub(super) fn tend_probes(&mut self, status: &Arc<PodStatus>) {
         let pod = self.lifecycle.pod().clone();
         let is_ending = match self.lifecycle {
             Lifecycle::Pending { .. } | Lifecycle::Syncing { .. } => false,
@@ -224,16 +224,16 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let ips = spec::reachable_ips(&pod, &status.ips, &self.tools.settings.node.host_ips);
         self.probes.tend(&pod, status, &ips, is_ending);
         self.verdicts = self.probes.verdicts();
-        self.probes.save().await;
+        self.probes.save();
         self.shown = Some(status.clone());
     }
 
     /// Tells everybody what probes have found out, in the middle of something else.
-    pub(super) async fn publish_verdicts(&mut self) {
+    pub(super) fn publish_verdicts(&mut self) {
         let Some(shown) = self.shown.clone() else { return };
         self.verdicts = self.probes.verdicts();
         self.publish(&shown);
-        self.probes.save().await;
+        self.probes.save();
     }
 
     /// Tells everybody how far acting has come, in the middle of it.
@@ -245,7 +245,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 self.publish(&planned);
             }
             Milestone::Ended(told) => {
-                self.has_acted();
+                self.note_action();
                 // Whoever acts is told by the silence, and tries again later.
                 let Ok(ended) = self.fresh_status().await else { return };
                 let shown = Arc::new(ends::of_init_containers(self.lifecycle.pod(), &planned, &ended));

@@ -8,6 +8,7 @@ use rubelet_model::PodStatus;
 use tokio::task::JoinHandle;
 
 use super::Actor;
+use crate::off_thread::joined;
 use crate::pod::act::refresh_volumes;
 use crate::runtime::{ImageStore, Runtime};
 
@@ -25,14 +26,9 @@ impl Refresh {
     /// nothing.
     pub(super) async fn over(this: &mut Option<Self>) -> bool {
         let Some(Self(task)) = this else { return std::future::pending().await };
-        let ended = task.await;
+        let is_up_to_date = joined(task).await;
         *this = None;
-        match ended.map_err(tokio::task::JoinError::try_into_panic) {
-            Ok(is_up_to_date) => is_up_to_date,
-            Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            // Everything is shutting down, and this task with it.
-            Err(Err(_)) => std::future::pending().await,
-        }
+        is_up_to_date
     }
 }
 

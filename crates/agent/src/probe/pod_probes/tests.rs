@@ -30,7 +30,12 @@ fn probes(runtime: &FakeRuntime) -> PodProbes<FakeRuntime> {
         gate: Gate::new(ProbeLimits::default(), metrics.clone()),
     };
     let prober = Prober { asker, clock: clock.clone(), metrics };
-    PodProbes::new(Arc::new(prober), Journal::new(clock), PodRef::new("uid", "default", "web"))
+    PodProbes::new(
+        Arc::new(prober),
+        Journal::new(clock),
+        PodRef::new("uid", "default", "web"),
+        Disk::default(),
+    )
 }
 
 /// How often it was asked in this time.

@@ -22,12 +22,12 @@ pub(super) enum Rank {
 
 impl Routes {
     /// What an agent before this one noted of its pods.
-    pub(in crate::sync_loop) fn left_footprints(&mut self, before: BTreeMap<PodUid, Footprint>) {
+    pub(in crate::sync_loop) fn note_footprints(&mut self, before: BTreeMap<PodUid, Footprint>) {
         self.before = before;
     }
 
     /// These are the pods of which nothing runs.
-    pub(in crate::sync_loop) fn are_at_rest(&mut self, at_rest: BTreeSet<PodUid>) {
+    pub(in crate::sync_loop) fn set_at_rest(&mut self, at_rest: BTreeSet<PodUid>) {
         self.at_rest = at_rest;
     }
 

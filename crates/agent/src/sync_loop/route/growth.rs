@@ -21,7 +21,7 @@ pub(super) struct Growth {
 
 impl Routes {
     /// What was given to pods that are here since before this agent.
-    pub(in crate::sync_loop) fn were_given(&mut self, given: BTreeMap<PodUid, Sizes>) {
+    pub(in crate::sync_loop) fn note_given(&mut self, given: BTreeMap<PodUid, Sizes>) {
         self.given = given;
     }
 

@@ -23,7 +23,7 @@ pub struct Outlook {
 
 impl Routes {
     /// Nothing runs any more of these pods: what is decided next does not count them.
-    pub(in crate::sync_loop) fn are_over(&mut self, pods: BTreeSet<PodUid>) {
+    pub(in crate::sync_loop) fn set_over(&mut self, pods: BTreeSet<PodUid>) {
         self.over = pods;
     }
 
@@ -82,10 +82,9 @@ impl Routes {
             let Some((record, want)) = self.records.get(&uid).zip(self.wants.of(&uid)) else { continue };
             let others = room.iter().filter(|(name, _)| *name != record.name);
             let others: Vec<&Pod> = others.map(|(_, pod)| *pod).collect();
-            let refusal = admission::admit(&record.pod, &others, &self.node).err();
-            // One that still does not fit, but for another reason, says so.
-            let reason = |refusal: Option<&Refusal>| refusal.map(Refusal::reason);
-            if reason(refusal.as_ref()) != reason(record.refusal.as_ref()) {
+            // Only one that fits: whoever begins anew takes room from the others meanwhile, and two that did so without
+            // having any would ask each other again for ever.
+            if admission::admit(&record.pod, &others, &self.node).is_ok() {
                 room.push((record.name.clone(), &*want.pod));
                 again.push(uid);
             }

@@ -60,9 +60,15 @@ fn told(commands: &[Command]) -> Vec<String> {
 
 /// A pod that asks for so many cores.
 fn asking(uid: &str, name: &str, cores: &str) -> Arc<Pod> {
+    asking_for(uid, name, &[("cpu", cores)])
+}
+
+/// A pod that asks for this much.
+fn asking_for(uid: &str, name: &str, amounts: &[(&str, &str)]) -> Arc<Pod> {
     use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-    let requests = Some([("cpu".to_owned(), Quantity(cores.to_owned()))].into());
+    let amount = |(resource, much): &(&str, &str)| ((*resource).to_owned(), Quantity((*much).to_owned()));
+    let requests = Some(amounts.iter().map(amount).collect());
     let resources = Some(ResourceRequirements { requests, ..ResourceRequirements::default() });
     let containers = vec![Container { resources, ..Container::default() }];
     let mut pod = Pod::clone(&pod(uid, name));
@@ -70,10 +76,16 @@ fn asking(uid: &str, name: &str, cores: &str) -> Arc<Pod> {
     Arc::new(pod)
 }
 
-fn two_cores() -> Routes {
+/// One source, and a node that has this much.
+fn with_room_for(amounts: &[(&str, &str)]) -> Routes {
     let mut node = Node::named("n");
-    node.allocatable = [("cpu".to_owned(), "2".parse().unwrap())].into();
+    let amount = |(resource, much): &(&str, &str)| ((*resource).to_owned(), much.parse().unwrap());
+    node.allocatable = amounts.iter().map(amount).collect();
     Routes::new([file()], node)
+}
+
+fn two_cores() -> Routes {
+    with_room_for(&[("cpu", "2")])
 }
 
 /// Two sources of which none was heard, two cores, and a pod that runs since before the agent and was this source's.
@@ -82,7 +94,7 @@ fn with_two_cores_and_one_from_before(source: &SourceId, pod: &Arc<Pod>) -> Rout
     node.allocatable = [("cpu".to_owned(), "2".parse().unwrap())].into();
     let mut routes = Routes::new([file(), url()], node);
     routes.survey(vec![pod_ref(pod)]);
-    routes.left_footprints([(pod_ref(pod).uid, footprint(source, pod))].into());
+    routes.note_footprints([(pod_ref(pod).uid, footprint(source, pod))].into());
     routes
 }
 
@@ -254,13 +266,13 @@ fn who_was_stopped_begins_anew_when_its_manifest_changes() {
     let mut routes = routes();
     let (uid, one) = (PodUid::from("1"), [pod("1", "web")]);
     routes.source(delta(file(), Operation::Add, &one));
-    routes.told_to_end(&uid, End { grace: Some(1), forget: false });
+    routes.note_order(&uid, End { grace: Some(1), forget: false });
     assert_eq!(told(&routes.lost(&uid)), ["respawn 1", "start 1", "stop 1"], "and stays stopped");
     assert_eq!(told(&routes.source(delta(file(), Operation::Update, &one))), ["end 1"]);
     assert_eq!(told(&routes.ended(&uid)), ["spawn 1", "start 1"]);
     assert_eq!(told(&routes.source(delta(file(), Operation::Update, &one))), ["wish 1"], "as any other");
 
-    routes.told_to_end(&uid, End { grace: None, forget: true });
+    routes.note_order(&uid, End { grace: None, forget: true });
     assert!(routes.ended(&uid).is_empty(), "who was told to go for good does not come back");
 }
 

@@ -111,6 +111,38 @@ async fn a_runtime_that_is_away_takes_nothing_of_the_grace() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_hook_of_an_instance_that_ended_long_ago_takes_nothing_of_the_grace_of_its_pod() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let of_image = |image: &str| {
+        let mut web = testkit::pod("Always", &[], &["web"]);
+        let flush = ExecAction { command: Some(vec!["flush".to_owned()]) };
+        let flush = LifecycleHandler { exec: Some(flush), ..LifecycleHandler::default() };
+        let container = &mut web.spec.as_mut().unwrap().containers[0];
+        container.image = Some(image.to_owned());
+        container.lifecycle = Some(Lifecycle { pre_stop: Some(flush), ..Lifecycle::default() });
+        Arc::new(web)
+    };
+    stage.send(Operation::Add, &[of_image("one")]).await;
+    stage.until_running(&["web-0"]).await;
+    stage.send(Operation::Update, &[of_image("two")]).await;
+    stage.until_running(&["web-1"]).await;
+    assert_eq!(stage.runtime.take_execs().len(), 1);
+    // Nothing can be asked of it: not its hook either.
+    for call in ["exec", "stop_container", "stop_sandbox"] {
+        stage.runtime.be_away(call, true);
+    }
+    stage.send(Operation::Remove, &[of_image("two")]).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    stage.runtime.take_calls();
+    for call in ["exec", "stop_container", "stop_sandbox"] {
+        stage.runtime.be_away(call, false);
+    }
+    stage.until_gone().await;
+    assert_eq!(stage.runtime.take_calls()[..2], ["exec flush", "stop web in 30s"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_runtime_that_goes_away_in_the_middle_gives_no_time_back_and_no_hook_runs_twice() {
     let folder = folder();
     let stage = Scene::start(FakeRuntime::default(), folder.path());

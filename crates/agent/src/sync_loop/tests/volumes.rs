@@ -361,6 +361,29 @@ async fn a_disk_that_hangs_keeps_no_container_from_being_seen_started_and_ended_
 }
 
 #[tokio::test(start_paused = true)]
+async fn last_words_that_hang_keep_no_container_of_the_pod_from_being_ended() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    let scene = Scene::start(runtime.clone(), folder.path());
+    let mut pod = testkit::pod("Always", &[], &["web", "log"]);
+    let web = &mut pod.spec.as_mut().unwrap().containers[0];
+    web.termination_message_path = Some("/dev/termination-log".to_owned());
+    let pod = Arc::new(pod);
+    scene.send(Operation::Add, std::slice::from_ref(&pod)).await;
+    scene.until_running(&["log-0", "web-0"]).await;
+    let thaw = freeze(&folder.path().join("pods/uid/containers/web/00000000"));
+    runtime.exit("web", 1);
+    while_time_passes(scene.until_running(&["log-0"])).await;
+    scene.send(Operation::Remove, &[pod]).await;
+    let begun = tokio::time::Instant::now();
+    while_time_passes(scene.until_running(&[])).await;
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    thaw();
+    while_time_passes(scene.until_gone()).await;
+    assert!(!folder.path().join("pods/uid").exists());
+}
+
+#[tokio::test(start_paused = true)]
 async fn volumes_that_hang_before_a_pod_has_had_them_are_waited_for_and_told() {
     let folder = folder();
     let files = volume(folder.path()).join("..files");

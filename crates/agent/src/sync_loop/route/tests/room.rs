@@ -1,5 +1,7 @@
 //! Who fits, who waits for room, and who gets more of it.
 
+use proptest::prelude::*;
+
 use super::*;
 
 #[test]
@@ -28,7 +30,7 @@ fn who_does_not_fit_is_refused_and_asked_again_when_there_is_room_first_come_fir
     assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 2, beginning_anew: 1 });
     assert_eq!(told(&routes.ended(&"2".into())), ["spawn 2", "start 2"]);
     assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 1, beginning_anew: 0 });
-    routes.are_over([PodUid::from("2")].into());
+    routes.set_over([PodUid::from("2")].into());
     assert_eq!(told(&routes.reconsider()), ["end 3"], "a pod that has ended takes no room");
 }
 
@@ -65,10 +67,10 @@ fn who_was_here_before_keeps_its_room_whichever_source_speaks_first() {
     assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"]);
     let mut routes = with_two_cores_and_one_from_before(&url(), &old);
     let finished = Footprint { standing: Standing::Finished, ..footprint(&url(), &old) };
-    routes.left_footprints([("1".into(), finished)].into());
+    routes.note_footprints([("1".into(), finished)].into());
     assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"]);
     let mut routes = with_two_cores_and_one_from_before(&url(), &old);
-    routes.are_at_rest(["1".into()].into());
+    routes.set_at_rest(["1".into()].into());
     assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"], "nor if nothing of it runs");
 }
 
@@ -83,8 +85,8 @@ fn who_runs_is_let_in_before_who_has_finished_was_stopped_or_was_refused() {
         let mut routes = two_cores();
         routes.survey(vec![pod_ref(&first), pod_ref(&second)]);
         let of_first = Footprint { standing, ..footprint(&file(), &first) };
-        routes.left_footprints([("1".into(), of_first), ("2".into(), footprint(&file(), &second))].into());
-        routes.are_at_rest(["1".into()].into());
+        routes.note_footprints([("1".into(), of_first), ("2".into(), footprint(&file(), &second))].into());
+        routes.set_at_rest(["1".into()].into());
         routes
     };
     let mut routes = from_before(Standing::Finished);
@@ -101,7 +103,7 @@ fn who_runs_is_let_in_before_who_has_finished_was_stopped_or_was_refused() {
     assert_eq!(add(&mut routes, &[&first]), ["spawn 1", "start 1"]);
     // After the machine was started anew nothing runs, but who had a place has it still.
     let mut routes = from_before(Standing::Refused);
-    routes.are_at_rest(["1".into(), "2".into()].into());
+    routes.set_at_rest(["1".into(), "2".into()].into());
     let commands = add(&mut routes, &[&first, &second]);
     assert_eq!(commands, ["spawn 2", "start 2", "refuse 1 OutOfcpu", "start 1"]);
 }
@@ -110,7 +112,7 @@ fn who_runs_is_let_in_before_who_has_finished_was_stopped_or_was_refused() {
 fn where_nobody_knows_how_much_room_is_taken_newcomers_wait() {
     let old = asking("1", "old", "1500m");
     let mut routes = with_two_cores_and_one_from_before(&url(), &old);
-    routes.left_footprints(BTreeMap::new());
+    routes.note_footprints(BTreeMap::new());
     let new = [asking("2", "new", "1")];
     assert!(routes.source(delta(file(), Operation::Add, &new)).is_empty());
     assert_eq!(routes.outlook().wanted, 1);
@@ -165,7 +167,7 @@ fn a_pod_that_wants_more_gets_it_when_there_is_room_and_keeps_what_it_has_until_
     routes.source(delta(file(), Operation::Remove, &[two]));
     assert_eq!(told(&routes.ended(&"2".into())), ["wish 1"], "it says what is still in the way");
     assert_eq!(pending(&routes, "1"), Some("Deferred"));
-    routes.are_over([PodUid::from("3")].into());
+    routes.set_over([PodUid::from("3")].into());
     assert_eq!(told(&routes.reconsider()), ["wish 1"]);
     assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (None, 2000));
 }
@@ -175,7 +177,7 @@ fn a_pod_that_wants_too_much_since_before_this_agent_goes_on_with_what_it_has() 
     let mut routes = two_cores();
     let given = asking("1", "a", "1").spec.clone().unwrap().containers[0].resources.clone().unwrap();
     let given = Sizes { containers: [(String::new(), given)].into(), pod: None };
-    routes.were_given([("1".into(), given)].into());
+    routes.note_given([("1".into(), given)].into());
     let commands = routes.source(delta(file(), Operation::Add, &[asking("1", "a", "3")]));
     assert_eq!(told(&commands), ["spawn 1", "wish 1", "start 1"]);
     assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Infeasible"), 1000));
@@ -201,8 +203,71 @@ fn a_pod_that_wants_too_much_as_a_whole_goes_on_with_what_it_had_as_a_whole() {
         containers: [(String::new(), given.containers[0].resources.clone().unwrap())].into(),
         pod: given.resources,
     };
-    routes.were_given([("1".into(), given)].into());
+    routes.note_given([("1".into(), given)].into());
     routes.source(delta(file(), Operation::Add, &[as_a_whole("3")]));
     assert_eq!(pending(&routes, "1"), Some("Infeasible"));
     assert_eq!(cores(&routes, "1"), 1000);
+}
+
+/// Ends whoever was told to end, and whoever is told so because of that. Says how many it took until all was quiet.
+fn settle(routes: &mut Routes, commands: &[Command]) -> usize {
+    const FOR_EVER: usize = 1000;
+    let mut told_to_end = VecDeque::new();
+    let note = |commands: &[Command], told_to_end: &mut VecDeque<PodUid>| {
+        for command in commands {
+            if let Command::Post { uid, mail: Mail { end: Some(_), .. } } = command {
+                told_to_end.push_back(uid.clone());
+            }
+        }
+    };
+    note(commands, &mut told_to_end);
+    let mut ended = 0;
+    while let Some(uid) = told_to_end.pop_front() {
+        ended += 1;
+        assert!(ended < FOR_EVER, "pods are asked again and again");
+        let commands = routes.ended(&uid);
+        note(&commands, &mut told_to_end);
+    }
+    ended
+}
+
+#[test]
+fn two_that_do_not_fit_for_one_reason_or_another_do_not_ask_each_other_again() {
+    let mut routes = with_room_for(&[("cpu", "4"), ("memory", "4")]);
+    let asking = |uid, cpu, memory| asking_for(uid, uid, &[("cpu", cpu), ("memory", memory)]);
+    let leaves = asking("y", "2", "0");
+    let pods = [asking("x", "2", "3"), leaves.clone(), asking("a", "2", "2"), asking("b", "1", "2")];
+    routes.source(delta(file(), Operation::Add, &pods));
+    let removed = routes.source(delta(file(), Operation::Remove, &[leaves]));
+    assert_eq!(settle(&mut routes, &removed), 1, "there is no memory for either of them");
+}
+
+proptest! {
+    #[test]
+    fn who_is_refused_is_asked_again_until_nobody_fits_any_more_and_then_there_is_rest(
+        sizes in prop::collection::vec((0_u8..5, 0_u8..5), 1..9),
+        leave in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let mut routes = with_room_for(&[("cpu", "4"), ("memory", "4")]);
+        let pod = |(number, (cpu, memory)): (usize, &(u8, u8))| {
+            let name = number.to_string();
+            asking_for(&name, &name, &[("cpu", &cpu.to_string()), ("memory", &memory.to_string())])
+        };
+        let mut pods: Vec<Arc<Pod>> = sizes.iter().enumerate().map(pod).collect();
+        let added = routes.source(delta(file(), Operation::Add, &pods));
+        settle(&mut routes, &added);
+        for leaves in leave {
+            if pods.is_empty() {
+                break;
+            }
+            let leaves = pods.swap_remove(leaves.index(pods.len()));
+            let removed = routes.source(delta(file(), Operation::Remove, &[leaves]));
+            settle(&mut routes, &removed);
+            prop_assert!(routes.reconsider().is_empty(), "all is quiet");
+            for (uid, record) in &routes.records {
+                let fits = routes.refusal(&record.pod).is_none();
+                prop_assert_eq!(record.refusal.is_none(), fits, "{}", uid);
+            }
+        }
+    }
 }
