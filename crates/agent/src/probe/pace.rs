@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::Probe;
 use pleg::{Now, Stamp};
 use rubelet_model::UnixNanos;
 
+use super::course::Kind;
+
 /// How long and how often a probe asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
@@ -27,9 +29,19 @@ impl Pace {
         }
     }
 
-    /// How long a container of this age is still left alone.
-    pub(super) fn delay_left(&self, age: Duration) -> Duration {
-        self.initial_delay.saturating_sub(age)
+    /// How long a container of this age is still left alone. Whether it lives is not asked in its first period: it is taken to.
+    pub(super) fn delay_left(&self, kind: Kind, age: Duration) -> Duration {
+        let left_alone = match kind {
+            Kind::Liveness => self.initial_delay.max(self.period),
+            Kind::Startup | Kind::Readiness => self.initial_delay,
+        };
+        left_alone.saturating_sub(age)
+    }
+
+    /// How long a container of this age has no need to have started yet. It is asked from the beginning, since it may have; but
+    /// it has `failureThreshold` whole periods to do so, and the first question is asked before the first of them.
+    pub(super) fn indulgence_left(&self, age: Duration) -> Duration {
+        self.period.saturating_sub(age)
     }
 
     /// An agent that has just come finds many containers at once: their probes begin at any moment of their first
@@ -124,7 +136,33 @@ mod tests {
         ];
         for (started, looked, old, left) in table {
             let age = age(UnixNanos(started * SECOND as i64), looked.map(at), now);
-            assert_eq!((age, pace.delay_left(age)), (seconds(old), seconds(left)), "{started} {looked:?}");
+            for kind in Kind::ALL {
+                let delay = pace.delay_left(kind, age);
+                assert_eq!((age, delay), (seconds(old), seconds(left)), "{kind:?} {started} {looked:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn in_its_first_period_a_container_need_not_have_started_and_is_taken_to_live() {
+        let pace = |delay| Pace { initial_delay: seconds(delay), period: seconds(10), timeout: seconds(1) };
+        // initial delay, age → delay of the startup, liveness and readiness probe, and what is left of indulgence
+        let table = [
+            (0, 0, [0, 10, 0], 10),
+            (0, 4, [0, 6, 0], 6),
+            (0, 10, [0, 0, 0], 0),
+            (7, 4, [3, 6, 3], 6),
+            (15, 4, [11, 11, 11], 6),
+            (15, 60, [0, 0, 0], 0),
+        ];
+        for (delay, age, delays, indulgence) in table {
+            let (pace, age) = (pace(delay), seconds(age));
+            assert_eq!(
+                Kind::ALL.map(|kind| pace.delay_left(kind, age)),
+                delays.map(seconds),
+                "{delay} {age:?}"
+            );
+            assert_eq!(pace.indulgence_left(age), seconds(indulgence), "{delay} {age:?}");
         }
     }
 }

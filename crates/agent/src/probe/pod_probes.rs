@@ -168,7 +168,7 @@ impl<R: Runtime> PodProbes<R> {
         let unseen_until = self.seen.get(id).copied().flatten();
         let age = age(instance.started_at, unseen_until, now);
         let uptime = Stamp::ZERO.until(now.stamp);
-        let delay = pace.delay_left(age).max(pace.spread(uptime, was_found, fastrand::f64()));
+        let delay = pace.delay_left(kind, age).max(pace.spread(uptime, was_found, fastrand::f64()));
         let probe = Arc::new(probe.clone());
         let question = Question {
             id: id.clone(),
@@ -187,6 +187,7 @@ impl<R: Runtime> PodProbes<R> {
             course,
             verdicts: self.verdicts.clone(),
             delay,
+            lenient_until: now.stamp.plus(pace.indulgence_left(age)),
             follows_startup: one.follows_startup(),
         };
         self.counted.insert((kind, container.name.as_str().into()));

@@ -30,6 +30,8 @@ pub(super) struct Worker<R> {
     pub(super) verdicts: watch::Sender<Verdicts>,
     /// How long the container is left alone, whatever its startup probe says.
     pub(super) delay: Duration,
+    /// Until when it is no failure not to have started.
+    pub(super) lenient_until: Stamp,
     /// Whether it waits for the startup probe.
     pub(super) follows_startup: bool,
 }
@@ -81,6 +83,9 @@ impl<R: Runtime> Worker<R> {
         let verdict = answer.as_ref().ok().map(Answer::verdict);
         let took = begun.until(clock.stamp());
         metrics.answered(self.kind, &self.pod, &self.question.container.name, verdict, took);
+        if self.kind == Kind::Startup && verdict == Some(Verdict::Failure) && due < self.lenient_until {
+            return None;
+        }
         self.tell(&answer);
         verdict
     }

@@ -181,6 +181,28 @@ async fn other_probes_wait_for_the_startup_probe() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_container_has_all_of_its_first_period_to_start_and_to_live_but_may_be_quicker() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.exec_answers("up", 1, "not yet");
+    let stage = Scene::start(runtime, folder.path());
+    let at_once = Probe { failure_threshold: Some(1), period_seconds: Some(20), ..probe("up") };
+    let mut pod = testkit::pod("Always", &[], &["starts", "lives"]);
+    let containers = &mut pod.spec.as_mut().unwrap().containers;
+    containers[0].startup_probe = Some(at_once.clone());
+    containers[1].liveness_probe = Some(at_once);
+    stage.send(Operation::Add, &[Arc::new(pod)]).await;
+    stage.until_running(&["lives-0", "starts-0"]).await;
+    tokio::time::sleep(Duration::from_secs(18)).await;
+    assert_eq!(stage.runtime.take_execs(), [("starts-0".to_owned(), "up".to_owned())]);
+    assert!(!told(&stage).iter().any(|one| one.starts_with("Unhealthy")), "{:?}", told(&stage));
+    stage.runtime.exec_answers("up", 0, "");
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(stage.runtime.running(), ["lives-0", "starts-0"]);
+    assert!(container_started(&stage.handle.board().all()[0]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_container_that_does_not_start_in_time_is_replaced() {
     let folder = folder();
     let runtime = FakeRuntime::default();
@@ -191,7 +213,11 @@ async fn a_container_that_does_not_start_in_time_is_replaced() {
             Some(Probe { failure_threshold: Some(2), period_seconds: Some(3), ..probe("started") });
     });
     stage.send(Operation::Add, &[web]).await;
+    stage.until_running(&["web-0"]).await;
+    let begun = Instant::now();
     stage.until_running(&["web-1"]).await;
+    let took = begun.elapsed().as_secs();
+    assert!((5..=7).contains(&took), "it had two whole periods: {took} s");
     let wanted = "Killing: Container web failed startup probe, will be restarted".to_owned();
     assert!(told(&stage).contains(&wanted), "{:?}", told(&stage));
     stage.runtime.exec_answers("started", 0, "");
