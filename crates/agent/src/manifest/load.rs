@@ -13,8 +13,8 @@ use super::bounded::{self, Bounded};
 use super::problem::beginning;
 use super::tree::{self, LARGEST_MANIFEST, Node, Value};
 use super::{
-    FieldError, Issue, ObjectKey, Objects, Origin, Problem, Severity, default, fields, static_pod, typed,
-    validate,
+    FieldError, Issue, ObjectKey, Objects, Origin, Problem, Severity, default, fields, kind, static_pod,
+    typed, validate,
 };
 
 /// What is in a file.
@@ -51,6 +51,7 @@ pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
         manifest: Manifest::default(),
         pods_seen: 0,
         pod_names: BTreeSet::new(),
+        pod_uids: BTreeSet::new(),
         problems: Vec::new(),
         is_spoilt: false,
         left_out: BTreeMap::new(),
@@ -76,6 +77,7 @@ struct Loading<'a> {
     /// Good and bad.
     pods_seen: usize,
     pod_names: BTreeSet<ObjectKey>,
+    pod_uids: BTreeSet<String>,
     problems: Vec<Problem>,
     /// Whether it cannot be used.
     is_spoilt: bool,
@@ -117,13 +119,13 @@ impl Loading<'_> {
                 node.line,
                 None,
                 Severity::Error,
-                Issue::Kind { found: "what is not an object".to_owned() },
+                Issue::Kind { found: "what is not an object".to_owned(), meant: None },
             );
         };
         let text = |key: &str| node.get(key).and_then(Node::text).unwrap_or_default();
         match (text("apiVersion"), text("kind")) {
-            ("v1", "List" | "PodList" | "ConfigMapList" | "SecretList") => self.list(node),
-            ("v1", kind) => self.object(node, kind),
+            (kind::VERSION, "List" | "PodList" | "ConfigMapList" | "SecretList") => self.list(node),
+            (kind::VERSION, kind) => self.object(node, kind),
             (version, kind) => self.other_kind(node, version, kind),
         }
     }
@@ -171,7 +173,7 @@ impl Loading<'_> {
             "Pod" => self.pod(node),
             "ConfigMap" => self.config_map(node),
             "Secret" => self.secret(node),
-            _ => self.other_kind(node, "v1", kind),
+            _ => self.other_kind(node, kind::VERSION, kind),
         }
     }
 
@@ -182,9 +184,39 @@ impl Loading<'_> {
             ("", kind) => format!("{kind} without an apiVersion"),
             (version, kind) => format!("{version} {kind}"),
         };
-        let severity =
-            if version.is_empty() || kind.is_empty() { Severity::Error } else { Severity::Warning };
-        self.tell(node.line, None, severity, Issue::Kind { found });
+        match kind::meant(kind) {
+            _ if version.is_empty() || kind.is_empty() => {
+                self.note_slips(node);
+                self.tell(node.line, None, Severity::Error, Issue::Kind { found, meant: None });
+            }
+            // Left out with a remark, either of these would end a pod that runs.
+            Some(meant) if meant == kind => {
+                let issue = FieldError::Unsupported {
+                    path: "apiVersion".to_owned(),
+                    value: shown_name(version).to_owned(),
+                    supported: &[kind::VERSION],
+                };
+                let subject = named(node, kind);
+                self.tell(node.line_of("apiVersion"), subject, Severity::Error, issue.into());
+            }
+            Some(meant) => {
+                let issue = Issue::Kind { found, meant: Some(meant) };
+                self.tell(node.line_of("kind"), None, Severity::Error, issue);
+            }
+            None => self.tell(node.line, None, Severity::Warning, Issue::Kind { found, meant: None }),
+        }
+    }
+
+    /// A document that does not say what it is may say so in other letters.
+    fn note_slips(&mut self, document: &Node<'_>) {
+        const KNOWN: &[&str] = &["apiVersion", "kind"];
+        let Value::Map(entries) = &document.value else { return };
+        for (name, value) in entries.iter().filter(|(name, _)| !KNOWN.contains(&&**name)) {
+            if let Some(meant) = typed::alike(name, KNOWN) {
+                let issue = Issue::UnknownField { path: shown_name(name).to_owned(), meant: Some(meant) };
+                self.tell(value.line, None, Severity::Warning, issue);
+            }
+        }
     }
 
     fn pod(&mut self, node: &Node<'_>) {
@@ -205,9 +237,15 @@ impl Loading<'_> {
         let mistakes = validate::pod(&pod);
         let is_valid = mistakes.kept.is_empty();
         self.refuse(node, &subject, mistakes);
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
         if !self.pod_names.insert(key(&mut pod.metadata)) {
             self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate);
+        } else if self.pod_uids.contains(&uid) {
+            // Nobody here knows which of them runs: it would be ended if the other one came first.
+            let issue = Issue::DuplicateUid(shown_name(&uid).to_owned());
+            self.tell(node.line_of("metadata.uid"), Some(subject), Severity::Error, issue);
         } else if is_valid {
+            self.pod_uids.insert(uid);
             // A copy has room for what there is, and no more: what is read has a third more, for as long as it is kept.
             self.manifest.pods.push(Arc::new(pod.clone()));
         }
@@ -251,8 +289,7 @@ impl Loading<'_> {
     }
 
     fn typed<T: DeserializeOwned + Resource>(&mut self, node: &Node<'_>) -> Option<T> {
-        let name = node.get("metadata").and_then(|meta| meta.get("name")).and_then(Node::text);
-        let subject = name.map(|name| format!("{} {}", T::KIND, shown_name(name)));
+        let subject = named(node, T::KIND);
         match typed::decode::<T>(node) {
             Ok((object, unknown)) => {
                 for field in unknown.kept {
@@ -303,6 +340,12 @@ impl Loading<'_> {
 fn subject(kind: &str, meta: &ObjectMeta) -> String {
     let namespace = meta.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
     format!("{kind} {}/{}", shown_name(namespace), shown_name(meta.name.as_deref().unwrap_or_default()))
+}
+
+/// An object that is not decoded, by the name that it has in its document.
+fn named(node: &Node<'_>, kind: &str) -> Option<String> {
+    let name = node.get("metadata").and_then(|meta| meta.get("name")).and_then(Node::text)?;
+    Some(format!("{kind} {}", shown_name(name))).filter(|_| !name.is_empty())
 }
 
 fn shown_name(name: &str) -> &str {

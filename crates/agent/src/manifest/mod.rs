@@ -9,6 +9,7 @@ pub mod annotation;
 mod bounded;
 mod default;
 mod fields;
+mod kind;
 mod load;
 mod objects;
 mod problem;

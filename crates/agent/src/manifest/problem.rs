@@ -133,12 +133,12 @@ pub enum Issue {
     )]
     ServesNobody,
     /// The document is not an object of a kind we know.
-    #[error(
-        "{found} is not supported here; a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1"
-    )]
+    #[error("{found} is not supported here; {}", meant_or_all(.meant))]
     Kind {
         /// What it says it is, like `apps/v1 Deployment`.
         found: String,
+        /// A kind that we know and that is spelled alike.
+        meant: Option<&'static str>,
     },
     /// A field has a value of the wrong type.
     #[error("{path}: {message}")]
@@ -282,6 +282,13 @@ pub(super) fn beginning(text: &str, most: usize) -> &str {
         end -= 1;
     }
     &text[..end]
+}
+
+fn meant_or_all(meant: &Option<&'static str>) -> String {
+    match meant {
+        Some(kind) => format!("did you mean {kind:?}?"),
+        None => "a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1".to_owned(),
+    }
 }
 
 fn after_colon(detail: &str) -> String {

@@ -32,7 +32,8 @@ pub(super) fn adopt(pod: &mut Pod, origin: &Origin) {
     let uid = given.unwrap_or_else(|| uid(pod, origin));
 
     let meta = &mut pod.metadata;
-    meta.name = meta.name.take().map(|name| format!("{name}-{}", origin.node_name.to_lowercase()));
+    let given = meta.name.take().filter(|name| !name.is_empty());
+    meta.name = given.map(|name| format!("{name}-{}", origin.node_name.to_lowercase()));
     if meta.namespace.as_ref().is_none_or(String::is_empty) {
         meta.namespace = Some("default".to_owned());
     }

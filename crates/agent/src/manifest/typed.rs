@@ -12,6 +12,7 @@ use serde::de::{
     Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
+use strsim::osa_distance;
 
 use super::bounded::Bounded;
 use super::problem::beginning;
@@ -412,34 +413,18 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
     }
 }
 
-/// A known name that may have been meant: the same but for upper and lower case, or one or two letters away.
+/// A known name that may have been meant: the same but for upper and lower case, or one or two slips away (a letter too many, too
+/// few or wrong, or two that changed places).
 pub(super) fn alike(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
     let allowed = if name.len() > 5 { 2 } else { 1 };
     known
         .iter()
-        .map(|candidate| (distance(&name.to_lowercase(), &candidate.to_lowercase()), *candidate))
+        // Names may be as long as a manifest.
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= allowed)
+        .map(|candidate| (osa_distance(&name.to_lowercase(), &candidate.to_lowercase()), *candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
-}
-
-/// How many letters must be put in, left out or changed.
-fn distance(a: &str, b: &str) -> usize {
-    if a.len().abs_diff(b.len()) > 2 {
-        return usize::MAX;
-    }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

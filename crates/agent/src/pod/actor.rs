@@ -281,6 +281,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             verdicts: &self.verdicts,
             over: &over,
             grants: &self.memory.grants,
+            replaced: &self.memory.replaced,
             amounts: &amounts,
         };
         let plan = plan(inputs);

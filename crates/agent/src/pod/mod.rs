@@ -23,6 +23,7 @@ mod lifecycle;
 mod mailbox;
 mod order;
 mod plan;
+mod replaced;
 mod resize;
 mod restart;
 mod spec;
@@ -43,8 +44,9 @@ pub(crate) use files::remove_logs_of_pod;
 pub(crate) use grants::{Grants, Sizes};
 pub(crate) use journal::Journal;
 pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
+pub(crate) use replaced::Replaced;
 pub(crate) use resize::{asks_for_more, is_resized, with_sizes_of};
-pub(crate) use restart::{asks_for_all, could_ask_for_all, restarts_after, should_start};
+pub(crate) use restart::{asks_for_all, could_ask_for_all, restarts_after};
 pub(crate) use spec::{
     ContainerKind, RestartPolicy, all_containers, containers, full_name, init_containers, is_being_deleted,
     is_orphan, is_sidecar, orphan, pod_ref, uses_host_network,

@@ -54,8 +54,14 @@ pub(crate) fn could_ask_for_all(pod: &Pod) -> bool {
         .any(|rule| rule.action == "RestartAllContainers")
 }
 
-/// Whether a container that is (newest first) in this state is to be started.
-pub(crate) fn should_start(pod: &Pod, container: &Container, newest: Option<&ContainerStatus>) -> bool {
+/// Whether a container that is (newest first) in this state is to be started. One that `is_owed` another instance is, however it
+/// has ended.
+pub(super) fn should_start(
+    pod: &Pod,
+    container: &Container,
+    newest: Option<&ContainerStatus>,
+    is_owed: bool,
+) -> bool {
     if spec::is_being_deleted(pod) {
         return false;
     }
@@ -64,7 +70,7 @@ pub(crate) fn should_start(pod: &Pod, container: &Container, newest: Option<&Con
         Some(status) => match status.state {
             ContainerState::Running => false,
             ContainerState::Unknown | ContainerState::Created => true,
-            ContainerState::Exited => restarts_after(pod, container, status.exit_code),
+            ContainerState::Exited => is_owed || restarts_after(pod, container, status.exit_code),
         },
     }
 }
@@ -140,8 +146,11 @@ mod tests {
         ];
         for (of_pod, of_container, state, wanted) in table {
             let status = state.map(|(state, code)| status(state, code));
-            let got = should_start(&pod(of_pod), &container(of_container, &[]), status.as_ref());
-            assert_eq!(got, wanted, "{of_pod} {of_container:?} {state:?}");
+            let starts =
+                |is_owed| should_start(&pod(of_pod), &container(of_container, &[]), status.as_ref(), is_owed);
+            assert_eq!(starts(false), wanted, "{of_pod} {of_container:?} {state:?}");
+            let has_ended = state.is_some_and(|(state, _)| state == Exited);
+            assert_eq!(starts(true), wanted || has_ended, "{of_pod} {of_container:?} {state:?}, owed");
         }
     }
 
@@ -151,7 +160,7 @@ mod tests {
         pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
             k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
         ));
-        assert!(!should_start(&pod, &container(None, &[]), None));
+        assert!(!should_start(&pod, &container(None, &[]), None, true));
     }
 
     #[test]

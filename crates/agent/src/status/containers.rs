@@ -8,11 +8,13 @@ use k8s_openapi::api::core::v1::{
 use rubelet_model::{ContainerState, ContainerStatus};
 
 use super::{Inputs, resources, restarting, time};
-use crate::pod::{containers, init_containers, is_being_deleted, is_sidecar, should_start};
+use crate::pod::{containers, init_containers, is_being_deleted, is_sidecar};
 use crate::probe::Verdict;
 use crate::resource;
 use crate::volumes::RecursiveReadOnly;
 
+/// The kubelet's word for a container that is about to be made.
+const CREATING: &str = "ContainerCreating";
 /// As the kernel would put it: killed.
 const LOST_EXIT_CODE: i32 = 137;
 const LOST_REASON: &str = "ContainerStatusUnknown";
@@ -110,15 +112,17 @@ fn one(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContainer>,
     };
     let is_done = part == Part::Init
         && newest.is_some_and(|newest| newest.state == ContainerState::Exited && newest.exit_code == 0);
-    if let Some(trouble) = inputs.troubles.get(container.name.as_str())
-        && !inputs.is_over
-        && !is_done
-        && should_start(inputs.pod, container, newest)
-    {
+    let comes_back =
+        !inputs.is_over && !is_done && inputs.replaced.should_start(inputs.pod, container, newest);
+    let waits_for = match inputs.troubles.get(container.name.as_str()) {
+        Some(trouble) => Some((trouble.reason, Some(&*trouble.message))),
+        None => newest.filter(|newest| inputs.replaced.has_ended(newest)).map(|_| (CREATING, None)),
+    };
+    if let Some((reason, message)) = waits_for.filter(|_| comes_back) {
         if let Some(ended) = status.state.take().filter(|state| state.terminated.is_some()) {
             status.last_state = Some(ended);
         }
-        status.state = Some(waiting(Some(trouble.reason), Some(&trouble.message)));
+        status.state = Some(waiting(Some(reason), message));
     }
     status
 }
@@ -237,7 +241,7 @@ fn mounts(inputs: Inputs<'_>, container: &Container) -> Option<Vec<VolumeMountSt
 /// A container of which the runtime knows nothing.
 fn unseen(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContainer>) -> ApiContainer {
     let has_init = !init_containers(inputs.pod).is_empty();
-    let reason = if has_init { "PodInitializing" } else { "ContainerCreating" };
+    let reason = if has_init { "PodInitializing" } else { CREATING };
     let fresh = ApiContainer {
         name: container.name.clone(),
         image: container.image.clone().unwrap_or_default(),

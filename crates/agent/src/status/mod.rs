@@ -32,7 +32,7 @@ use rubelet_model::{ContainerId, PodStatus, UnixNanos};
 
 use crate::admission::RuntimeFeatures;
 use crate::manifest::annotation::is_static;
-use crate::pod::{Grants, qos_class};
+use crate::pod::{Grants, Replaced, qos_class};
 use crate::probe::Verdicts;
 
 pub(crate) use containers::is_lost;
@@ -63,6 +63,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) troubles: &'a BTreeMap<Arc<str>, Trouble>,
     /// What containers were given to use.
     pub(crate) grants: &'a Grants,
+    /// Those that were ended to be started again.
+    pub(crate) replaced: &'a Replaced,
     pub(crate) verdicts: &'a Verdicts,
     /// What ended containers have left to say.
     pub(crate) last_words: &'a BTreeMap<ContainerId, String>,

@@ -62,6 +62,11 @@ fn is_for_good(pod: &Pod, container: &Container, end: &ContainerStateTerminated)
     end.reason.as_deref() != Some(restarting::REASON) && !restarts_after(pod, container, end.exit_code)
 }
 
+/// Whether the newest instance of a container was ended to be followed by another.
+fn is_replaced(Inputs { runtime, replaced, .. }: Inputs<'_>, container: &Container) -> bool {
+    runtime.newest(&container.name).is_some_and(|newest| replaced.has_ended(newest))
+}
+
 fn is_running(status: &ApiContainer) -> bool {
     status.state.as_ref().is_some_and(|state| state.running.is_some())
 }
@@ -102,7 +107,7 @@ impl Count {
         }
     }
 
-    fn regular(&mut self, pod: &Pod, container: &Container, status: Option<&ApiContainer>) {
+    fn regular(&mut self, inputs: Inputs<'_>, container: &Container, status: Option<&ApiContainer>) {
         let Some(status) = status else {
             self.unknown += 1;
             return;
@@ -112,7 +117,8 @@ impl Count {
             Some(end) => {
                 self.stopped += 1;
                 self.succeeded += usize::from(has_ended && end.exit_code == 0);
-                self.stopped_for_good += usize::from(is_for_good(pod, container, end));
+                let comes_back = !inputs.is_over && is_replaced(inputs, container);
+                self.stopped_for_good += usize::from(!comes_back && is_for_good(inputs.pod, container, end));
             }
             None if is_running(status) => self.running += 1,
             None => self.waiting += 1,
@@ -133,7 +139,7 @@ pub(super) fn of(inputs: Inputs<'_>, init: &[ApiContainer], regular: &[ApiContai
         }
     }
     for container in containers(pod) {
-        count.regular(pod, container, find(regular, &container.name));
+        count.regular(inputs, container, find(regular, &container.name));
     }
     let has_active = runtime
         .active_containers()

@@ -75,21 +75,21 @@ pub(crate) fn over_for_good(pod: &Pod, said: &ApiStatus) -> BTreeSet<String> {
     said.container_statuses.iter().flatten().filter(is_over).map(|container| container.name.clone()).collect()
 }
 
-/// Refuses that a container comes back which may not. An init container may, with a new sandbox, unless nothing may.
+/// Refuses that a container comes back which may not. An init container that has done its work may, with a new sandbox.
 fn check(pod: &Pod, before: &ApiStatus, status: &ApiStatus) -> Result<(), IllegalTransition> {
     let init = init_containers(pod).iter().filter(|container| !is_sidecar(container));
-    check_list(pod, containers(pod).iter(), &before.container_statuses, &status.container_statuses)?;
-    check_list(
-        pod,
-        init.filter(|container| !restarts_after(pod, container, 1)),
-        &before.init_container_statuses,
-        &status.init_container_statuses,
-    )
+    let is_final = |container: &Container, exit_code| !restarts_after(pod, container, exit_code);
+    let (lists, init_lists) = (
+        (&before.container_statuses, &status.container_statuses),
+        (&before.init_container_statuses, &status.init_container_statuses),
+    );
+    check_list(containers(pod).iter(), is_final, lists.0, lists.1)?;
+    check_list(init, |container, code| code != 0 && is_final(container, code), init_lists.0, init_lists.1)
 }
 
 fn check_list<'a>(
-    pod: &Pod,
     wanted: impl Iterator<Item = &'a Container>,
+    is_final: impl Fn(&Container, i32) -> bool,
     before: &Option<Vec<ApiContainer>>,
     now: &Option<Vec<ApiContainer>>,
 ) -> Result<(), IllegalTransition> {
@@ -100,7 +100,7 @@ fn check_list<'a>(
         let ended = state(before, &container.name).and_then(|state| state.terminated.as_ref());
         let Some(ended) = ended else { continue };
         let comes_back = state(now, &container.name).is_some_and(|state| state.terminated.is_none());
-        if comes_back && !restarts_after(pod, container, ended.exit_code) {
+        if comes_back && is_final(container, ended.exit_code) {
             return Err(IllegalTransition { container: container.name.clone(), exit_code: ended.exit_code });
         }
     }

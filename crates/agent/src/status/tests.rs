@@ -15,6 +15,7 @@ struct Case {
     runtime: PodStatus,
     before: Option<ApiStatus>,
     troubles: BTreeMap<Arc<str>, Trouble>,
+    replaced: Replaced,
     is_over: bool,
     features: RuntimeFeatures,
     resize_pending: Option<ResizePending>,
@@ -28,6 +29,7 @@ impl Case {
             runtime: testkit::status(Ready, are),
             before: None,
             troubles: BTreeMap::new(),
+            replaced: Replaced::default(),
             is_over: false,
             features: RuntimeFeatures::default(),
             resize_pending: None,
@@ -37,6 +39,13 @@ impl Case {
 
     fn trouble(mut self, name: &str, reason: &'static str) -> Self {
         self.troubles.insert(name.into(), Trouble { reason, message: "why".to_owned() });
+        self
+    }
+
+    /// Its first instance was ended to be started again.
+    fn replaced(mut self, name: &str) -> Self {
+        let container = self.pod.spec.as_ref().unwrap().containers.iter().find(|own| own.name == name);
+        self.replaced.note(&self.pod, container.unwrap(), &format!("{name}-0").as_str().into());
         self
     }
 
@@ -52,6 +61,7 @@ impl Case {
             before: self.before.as_ref(),
             troubles: &self.troubles,
             grants: &Grants::default(),
+            replaced: &self.replaced,
             verdicts: &Verdicts::without_probes(),
             last_words: &BTreeMap::from([("c1-0".into(), "last words".to_owned())]),
             is_over: self.is_over,

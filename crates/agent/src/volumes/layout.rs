@@ -119,6 +119,12 @@ impl PodDirectory {
         self.root.join("resources.json")
     }
 
+    /// `replaced.json`: the containers that were ended to be started again.
+    #[must_use]
+    pub fn replaced(&self) -> PathBuf {
+        self.root.join("replaced.json")
+    }
+
     /// `userns`: which ids of the host its users have.
     #[must_use]
     pub fn user_ids(&self) -> PathBuf {

@@ -1,10 +1,10 @@
 //! The namespaces of a sandbox, held by bind mounts: no process is needed to keep them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 
 use super::error::{Error, Result};
@@ -17,21 +17,11 @@ pub(crate) const NS: &str = "ns";
 pub(crate) const SHM: &str = "shm";
 
 /// Makes namespaces and holds them. Called with a folder of the sandbox that nobody else touches.
-pub(crate) fn hold(
-    folder: &Path,
-    wanted: Held,
-    hostname: &str,
-    sysctls: &HashMap<String, String>,
-) -> Result<()> {
+pub(crate) fn hold(folder: &Path, wanted: Held, hostname: &str) -> Result<()> {
     let ns = folder.join(NS);
     super::store::make_dir(&ns)?;
-    let (hostname, sysctls) = (hostname.to_owned(), sysctls.clone());
-    // A thread that leaves its namespaces must not be used for anything else ever again, so it is one of its own.
-    let worker = std::thread::Builder::new().name("namespaces".to_owned());
-    let worker = worker
-        .spawn(move || make(&ns, wanted, &hostname, &sysctls))
-        .map_err(|error| Error::io("start a thread", error))?;
-    worker.join().map_err(|_| Error::Internal("the thread that makes namespaces panicked".to_owned()))??;
+    let hostname = hostname.to_owned();
+    apart(move || make(&ns, wanted, &hostname))?;
     if wanted.ipc {
         let shm = folder.join(SHM);
         super::store::make_dir(&shm)?;
@@ -42,13 +32,47 @@ pub(crate) fn hold(
     Ok(())
 }
 
-fn make(ns: &Path, wanted: Held, hostname: &str, sysctls: &HashMap<String, String>) -> Result<()> {
-    let kinds = [
-        ("net", wanted.network, CloneFlags::CLONE_NEWNET),
-        ("ipc", wanted.ipc, CloneFlags::CLONE_NEWIPC),
-        ("uts", wanted.uts, CloneFlags::CLONE_NEWUTS),
+/// Sets the pod's kernel settings, in the order of their names. To be called when the pod has its network: some belong to an
+/// interface, and what a CNI plugin sets must not win over what the pod asks for.
+pub(crate) fn set_sysctls(folder: &Path, held: Held, sysctls: BTreeMap<String, String>) -> Result<()> {
+    if sysctls.is_empty() {
+        return Ok(());
+    }
+    let ns = folder.join(NS);
+    apart(move || {
+        for (name, kind) in kinds(held) {
+            let path = ns.join(name);
+            let file =
+                File::open(&path).map_err(|error| Error::io(format!("open {}", path.display()), error))?;
+            setns(&file, kind).map_err(|errno| Error::io(format!("join the {name} namespace"), errno))?;
+        }
+        for (name, value) in &sysctls {
+            fs::write(sysctl_file(name), value)
+                .map_err(|error| Error::io(format!("set linux.sysctls[{name:?}]"), error))?;
+        }
+        Ok(())
+    })
+}
+
+/// A thread that leaves its namespaces must not be used for anything else ever again, so it is one of its own.
+fn apart(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    let worker = std::thread::Builder::new().name("namespaces".to_owned());
+    let worker = worker.spawn(work).map_err(|error| Error::io("start a thread", error))?;
+    worker.join().map_err(|_| Error::Internal("a thread with other namespaces panicked".to_owned()))?
+}
+
+/// The kinds that are held, each with the name of its file.
+fn kinds(held: Held) -> impl Iterator<Item = (&'static str, CloneFlags)> {
+    let all = [
+        (held.network, "net", CloneFlags::CLONE_NEWNET),
+        (held.ipc, "ipc", CloneFlags::CLONE_NEWIPC),
+        (held.uts, "uts", CloneFlags::CLONE_NEWUTS),
     ];
-    let flags = kinds.iter().filter(|kind| kind.1).fold(CloneFlags::empty(), |all, kind| all | kind.2);
+    all.into_iter().filter_map(|(is_held, name, kind)| is_held.then_some((name, kind)))
+}
+
+fn make(ns: &Path, wanted: Held, hostname: &str) -> Result<()> {
+    let flags = kinds(wanted).fold(CloneFlags::empty(), |all, (_, kind)| all | kind);
     if flags.is_empty() {
         return Ok(());
     }
@@ -60,11 +84,7 @@ fn make(ns: &Path, wanted: Held, hostname: &str, sysctls: &HashMap<String, Strin
         rustix::system::sethostname(hostname.as_bytes())
             .map_err(|errno| Error::io("set the host name", errno))?;
     }
-    for (name, value) in sysctls {
-        fs::write(sysctl_file(name), value)
-            .map_err(|error| Error::io(format!("set linux.sysctls[{name:?}]"), error))?;
-    }
-    for (name, _, _) in kinds.iter().filter(|kind| kind.1) {
+    for (name, _) in kinds(wanted) {
         let target = ns.join(name);
         File::create(&target).map_err(|error| Error::io(format!("create {}", target.display()), error))?;
         mount_bind(format!("/proc/thread-self/ns/{name}"), &target)
@@ -91,7 +111,7 @@ fn sysctl_file(name: &str) -> PathBuf {
 }
 
 /// Sysctls that belong to a namespace that the pod has for itself.
-pub(crate) fn check_sysctls(sysctls: &HashMap<String, String>, held: Held) -> Result<()> {
+pub(crate) fn check_sysctls(sysctls: &BTreeMap<String, String>, held: Held) -> Result<()> {
     for name in sysctls.keys() {
         let field = format!("linux.sysctls[{name:?}]");
         let plain = name.replace('/', ".");
@@ -167,7 +187,7 @@ mod tests {
             ("net.ipv4/../../kernel/panic", all, Some("is not a kernel setting")),
         ];
         for (name, held, refusal) in table {
-            let sysctls = HashMap::from([(name.to_owned(), "1".to_owned())]);
+            let sysctls = BTreeMap::from([(name.to_owned(), "1".to_owned())]);
             let got = check_sysctls(&sysctls, held).map_err(|error| error.to_string());
             match refusal {
                 None => assert_eq!(got, Ok(()), "{name}"),

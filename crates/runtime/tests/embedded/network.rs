@@ -46,7 +46,7 @@ fn a_pod_without_cni_has_loopback_and_a_name() {
 /// What holds a namespace, by the kernel's number of such file systems.
 const NSFS: &str = "6e736673";
 
-/// Two plugins that keep a diary and give fixed addresses.
+/// Two plugins that keep a diary, set a kernel setting of the pod and give fixed addresses.
 fn write_plugins(folder: &Path) -> PathBuf {
     let (conf, bin) = (folder.join("conf"), folder.join("bin"));
     std::fs::create_dir_all(&conf).expect("a folder");
@@ -57,6 +57,7 @@ namespace=$(test -n "$CNI_NETNS" && stat -f -c %t "$CNI_NETNS")
 previous=$(echo "$input" | grep -c prevResult)
 echo "$CNI_COMMAND $(basename $0) $CNI_IFNAME $namespace $previous" >> $(dirname $0)/../diary
 if [ $CNI_COMMAND = ADD ]; then
+    nsenter --net="$CNI_NETNS" sh -c 'echo 99 > /proc/sys/net/ipv4/ip_unprivileged_port_start'
     echo '{"cniVersion":"1.0.0","ips":[{"address":"10.9.8.7/24"},{"address":"fd00::7/64"}]}'
 fi
 "#;
@@ -122,5 +123,37 @@ fn a_network_is_undone_after_a_reboot() {
             ["DEL second eth0  1", "DEL first eth0  1"],
             "without a namespace that is no more"
         );
+    });
+}
+
+#[test]
+fn kernel_settings_are_set_when_the_network_is_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let conf = write_plugins(folder.path());
+    let diary = folder.path().join("diary");
+    with_runtime("sysctl", Some(conf), |runtime, cri| async move {
+        const PORTS: &str = "net.ipv4.ip_unprivileged_port_start";
+        let script = "cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/shm_rmid_forced";
+        let mut sandbox = own_network(cri.pod_config());
+        let (_, lines) = output(&cri, &sandbox, script).await;
+        assert_eq!(lines, ["99", "0"], "as the plugins leave them");
+        cri.clear().await.expect("is removed");
+
+        let asked = [(PORTS, "80"), ("kernel.shm_rmid_forced", "1")];
+        let sysctls = &mut sandbox.linux.get_or_insert_default().sysctls;
+        sysctls.extend(asked.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let (_, lines) = output(&cri, &sandbox, script).await;
+        assert_eq!(lines, ["80", "1"], "the pod's word wins over a plugin's");
+        cri.clear().await.expect("is removed");
+
+        std::fs::remove_file(&diary).expect("a diary");
+        let missing = "net.ipv4.conf.eth9.rp_filter";
+        sandbox.linux.get_or_insert_default().sysctls.insert(missing.to_owned(), "2".to_owned());
+        let refused = cri.run_pod(&sandbox).await.expect_err("there is no such interface");
+        assert!(refused.message().contains(missing), "{refused}");
+        let text = std::fs::read_to_string(&diary).expect("a diary");
+        let verbs: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(verbs, ["ADD", "ADD", "DEL", "DEL"], "its network is undone");
+        assert!(runtime.mounts().is_empty());
     });
 }

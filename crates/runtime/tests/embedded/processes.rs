@@ -47,3 +47,17 @@ fn many_containers_start_in_one_process_namespace() {
         assert!(runtime.groups().is_empty() && runtime.mounts().is_empty());
     });
 }
+
+#[test]
+fn the_first_process_of_a_shared_namespace_is_called_pause() {
+    with_runtime("pause", None, |_, cri| async move {
+        let (sandbox, _) = shared(cri.pod_config(), v1::ContainerConfig::default());
+        let pod = cri.run_pod(&sandbox).await.expect("a pod");
+        let id = start_one(&cri, &pod, &sandbox, "cat /proc/1/comm; head -c 6 /proc/1/cmdline; echo").await;
+        let status = cri.exited(&id).await;
+        let lines = cri.log(&status).await;
+        let said: Vec<&str> = lines.iter().filter_map(|line| line.rsplit(' ').next()).collect();
+        assert_eq!(said, ["pause", "/pause"]);
+        cri.clear().await.expect("is removed");
+    });
+}

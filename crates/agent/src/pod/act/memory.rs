@@ -13,6 +13,7 @@ use super::restarts::Restarts;
 use super::start::Hold;
 use crate::pod::backoff::{Backoffs, Growth};
 use crate::pod::grants::Grants;
+use crate::pod::replaced::Replaced;
 use crate::status::Trouble;
 
 /// A container that was told to end and still runs is not told again before this.
@@ -44,6 +45,8 @@ pub(crate) struct Memory {
     pub(crate) restarts: Restarts,
     /// What the pod and its containers were given; on disk, too.
     pub(crate) grants: Grants,
+    /// Those that were ended to be started again; on disk, too.
+    pub(crate) replaced: Replaced,
     /// Until when a resize that failed is not tried again.
     pub(super) resize_after: Option<Stamp>,
     /// Why the last resize failed.
@@ -70,6 +73,7 @@ impl Memory {
             pulling: Duration::ZERO,
             restarts: Restarts::default(),
             grants: Grants::default(),
+            replaced: Replaced::default(),
             resize_after: None,
             resize_error: None,
             lacks_network: false,
@@ -89,6 +93,7 @@ impl Memory {
         self.ended.retain(|id, _| is_there(id));
         self.kills.retain(|id, _| is_there(id));
         self.hooks.0.lock().retain(is_there);
+        self.replaced.observe(status);
         for container in &status.containers {
             if container.state != ContainerState::Exited || self.ended.contains_key(&container.id) {
                 continue;

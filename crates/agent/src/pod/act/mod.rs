@@ -152,6 +152,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             starts.iter().any(|start| start.place.of(self.pod).is_some_and(|own| *own.name == *kill.name))
         };
         let kills: Vec<&Kill> = kills.iter().filter(|kill| !lacks_volumes || !starts_again(kill)).collect();
+        self.note_replaced(kills.iter().filter(|kill| starts_again(kill)).map(|kill| &kill.id)).await;
         for kill in kills {
             let now = self.now();
             if let Some(until) = self.memory.claim_kill(&kill.id, now) {
@@ -177,6 +178,30 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             let ips = spec::ips(self.pod, &self.status.ips, &self.tools.settings.node.host_ips);
             let home = Home { sandbox, config, users, ips, prepared };
             self.start_all(&home, &starts, outcome).await;
+        }
+    }
+
+    /// Notes on disk that these are about to be ended for their successors. Who cannot be noted is replaced all the same.
+    async fn note_replaced(&mut self, ids: impl Iterator<Item = &ContainerId>) {
+        let mut is_news = false;
+        for id in ids {
+            let Some(instance) = self.status.container(id) else { continue };
+            let container = spec::all_containers(self.pod).find(|own| *own.name == *instance.name);
+            is_news |= container.is_some_and(|own| self.memory.replaced.note(self.pod, own, id));
+        }
+        // A UID that cannot be a folder was refused with its manifest.
+        let Ok(folder) = self.tools.settings.data.pod(spec::uid(self.pod).as_str()) else { return };
+        if !is_news {
+            return;
+        }
+        let replaced = self.memory.replaced.clone();
+        let write = move || replaced.write(&folder.replaced());
+        let problem = match self.with_files("which containers are replaced", write).await {
+            Ok(written) => written.err().map(|error| error.to_string()),
+            Err(hangs) => Some(hangs.to_string()),
+        };
+        if let Some(problem) = problem {
+            tracing::warn!(pod = %spec::pod_ref(self.pod), problem, "it cannot be noted which containers are about to be replaced; an agent that comes next may take their end for their own");
         }
     }
 
@@ -214,6 +239,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
         if !self.status.sandboxes.is_empty() || !self.status.containers.is_empty() {
             outcome.acted = true;
+            let running = self.status.containers.iter().filter(|instance| may_run(instance));
+            self.note_replaced(running.map(|instance| &instance.id)).await;
             if let Err(error) = self.killer().pod(self.status, None).await {
                 self.failed(outcome, &error);
                 return;

@@ -10,6 +10,7 @@ use super::{Actor, ends};
 use crate::board::{self, Draft, Stage};
 use crate::manifest::annotation;
 use crate::off_thread::off_thread;
+use crate::pod::Replaced;
 use crate::pod::act::Milestone;
 use crate::pod::grants::Grants;
 use crate::pod::lifecycle::Lifecycle;
@@ -35,6 +36,7 @@ struct WrittenDown {
     has_folder: bool,
     said: Option<ApiStatus>,
     grants: Grants,
+    replaced: Replaced,
     probed: ProbeRecord,
 }
 
@@ -44,6 +46,7 @@ impl WrittenDown {
             has_folder: folder.path().try_exists().unwrap_or(true),
             said: board::recall(folder, uid),
             grants: Grants::read(&folder.resources()),
+            replaced: Replaced::read(&folder.replaced()),
             probed: ProbeRecord::read(&folder.probes()),
         }
     }
@@ -59,11 +62,12 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if let Ok(folder) = self.tools.settings.data.pod(self.uid.as_str()) {
             let (uid, probes) = (self.uid.clone(), folder.probes());
             let read = move || WrittenDown::read(&folder, &uid);
-            let WrittenDown { has_folder, said, grants, probed } = off_thread(read).await;
+            let WrittenDown { has_folder, said, grants, replaced, probed } = off_thread(read).await;
             self.had_folder = has_folder;
             let said = said.filter(|said| !Rejection::is_told_by(said)).map(status::recalled);
             self.said = self.said.take().or(said);
             self.memory.grants = grants;
+            self.memory.replaced = replaced;
             self.probes.go_on_from(probed, probes);
         }
         let Some(said) = &self.said else { return };
@@ -94,6 +98,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 before: said.as_ref(),
                 troubles: &self.memory.troubles,
                 grants: &self.memory.grants,
+                replaced: &self.memory.replaced,
                 verdicts: &self.verdicts,
                 last_words: self.last_words.all(),
                 is_over,

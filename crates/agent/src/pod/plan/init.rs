@@ -12,7 +12,6 @@ use super::{
 };
 use crate::pod::grace::KillReason;
 use crate::pod::resize::Need;
-use crate::pod::restart;
 use crate::pod::spec::{self, RestartPolicy};
 use crate::probe::Verdict;
 
@@ -93,7 +92,7 @@ impl Walk<'_> {
             ContainerState::Created => self.start(index, container),
             ContainerState::Running => self.resize_in_place(container, newest),
             ContainerState::Exited if newest.exit_code != 0 || newest.is_oom_killed() => {
-                if !restart::should_start(self.inputs.pod, container, Some(newest)) {
+                if !self.inputs.replaced.should_start(self.inputs.pod, container, Some(newest)) {
                     return Step::Failed;
                 }
                 self.start(index, container);

@@ -19,6 +19,7 @@ use super::demand::own;
 use super::grace::KillReason;
 use super::grants::Grants;
 use super::hash::container_hash;
+use super::replaced::Replaced;
 use super::resize::{self, Need};
 use super::restart;
 use super::spec::{self, ContainerKind, RestartPolicy};
@@ -36,6 +37,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) over: &'a BTreeSet<String>,
     /// What it and its containers were given to use.
     pub(crate) grants: &'a Grants,
+    /// Those that were ended to be started again.
+    pub(crate) replaced: &'a Replaced,
     /// What it may use as a whole, by its manifest.
     pub(crate) amounts: &'a PodAmounts,
 }
@@ -176,16 +179,24 @@ fn restart_all(Inputs { pod, status, .. }: Inputs<'_>, usual: Plan) -> Plan {
     Plan::RestartAll { cause: cause.name.as_str().into(), remove, meanwhile }
 }
 
-fn recreate(Inputs { pod, status, over, .. }: Inputs<'_>, replacement: Replacement) -> Plan {
+fn recreate(inputs: Inputs<'_>, replacement: Replacement) -> Plan {
+    let Inputs { pod, status, over, replaced, .. } = inputs;
     let policy = RestartPolicy::of_pod(pod);
     if policy == RestartPolicy::Never && replacement.attempt != 0 && !status.containers.is_empty() {
         return Plan::EndPod;
     }
+    // A pod that is always restarted takes a new sandbox for a new beginning, but for work that is done.
+    let may_be_done = |container: &Container, exit_code| match policy {
+        RestartPolicy::Always => {
+            RestartPolicy::effective(pod, container) == RestartPolicy::OnFailure && exit_code == 0
+        }
+        RestartPolicy::OnFailure | RestartPolicy::Never => true,
+    };
     let is_done = |container: &Container| match status.newest(&container.name) {
         Some(newest) => {
-            RestartPolicy::effective(pod, container) == RestartPolicy::OnFailure
-                && newest.state == ContainerState::Exited
-                && newest.exit_code == 0
+            newest.state == ContainerState::Exited
+                && may_be_done(container, newest.exit_code)
+                && !replaced.should_start(pod, container, Some(newest))
         }
         None => over.contains(&container.name),
     };
@@ -266,13 +277,13 @@ enum Regular {
 }
 
 fn decide_regular(inputs: Inputs<'_>, container: &Container) -> Regular {
-    let Inputs { pod, status, verdicts, over, .. } = inputs;
+    let Inputs { pod, status, verdicts, over, replaced, .. } = inputs;
     let newest = status.newest(&container.name);
     if newest.is_none() && over.contains(&container.name) {
         return Regular::Leave;
     }
     let Some(running) = newest.filter(|newest| newest.state == ContainerState::Running) else {
-        return if restart::should_start(pod, container, newest) {
+        return if replaced.should_start(pod, container, newest) {
             Regular::Start { adopt: adoptable(inputs, container) }
         } else {
             Regular::Leave

@@ -65,8 +65,22 @@ fn planned(pod: &Pod, status: &PodStatus, verdicts: &Verdicts) -> String {
 
 fn planned_with(pod: &Pod, status: &PodStatus, verdicts: &Verdicts, grants: &Grants) -> String {
     let amounts = pod_amounts(pod, &Machine::default());
-    let over = BTreeSet::new();
-    told(pod, &plan(Inputs { pod, status, verdicts, over: &over, grants, amounts: &amounts }))
+    let (over, replaced) = (&BTreeSet::new(), &Replaced::default());
+    told(pod, &plan(Inputs { pod, status, verdicts, over, grants, replaced, amounts: &amounts }))
+}
+
+/// After these were ended to be started again.
+fn planned_after(pod: &Pod, status: &PodStatus, ended: &[&str]) -> String {
+    let mut replaced = Replaced::default();
+    for id in ended {
+        let name = &status.container(&(*id).into()).unwrap().name;
+        let container = spec::all_containers(pod).find(|container| *container.name == **name).unwrap();
+        replaced.note(pod, container, &(*id).into());
+    }
+    let (amounts, over) = (pod_amounts(pod, &Machine::default()), BTreeSet::new());
+    let (verdicts, grants) = (&Verdicts::default(), &Grants::default());
+    let replaced = &replaced;
+    told(pod, &plan(Inputs { pod, status, verdicts, over: &over, grants, replaced, amounts: &amounts }))
 }
 
 type Containers<'a> = &'a [(&'a str, Is)];
@@ -394,6 +408,7 @@ fn probes_of_containers() {
             verdicts: &verdicts,
             over: &BTreeSet::new(),
             grants: &Grants::default(),
+            replaced: &Replaced::default(),
             amounts: &PodAmounts::default(),
         });
         assert_eq!(told(&pod, &made), wanted, "{policy} {own_policy:?}");
@@ -473,7 +488,8 @@ fn what_has_ended_for_good_does_not_come_back_though_the_runtime_has_forgotten_i
     let planned = |status: &PodStatus| {
         let pod = pod("OnFailure", &[], &["c0", "c1"]);
         let (verdicts, grants, amounts) = (&Verdicts::default(), &Grants::default(), &PodAmounts::default());
-        told(&pod, &plan(Inputs { pod: &pod, status, verdicts, over: &over, grants, amounts }))
+        let replaced = &Replaced::default();
+        told(&pod, &plan(Inputs { pod: &pod, status, verdicts, over: &over, grants, replaced, amounts }))
     };
     assert_eq!(planned(&PodStatus::unknown_to_runtime("uid")), "create 0: c1");
     assert_eq!(planned(&testkit::status(Ready, &[])), "start c1");

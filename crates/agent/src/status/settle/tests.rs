@@ -45,7 +45,7 @@ fn who_may_come_back() {
         ("OnFailure", "a", 0, false),
         ("Never", "a", 1, false),
         ("Never", "a", 0, false),
-        ("Never", "i", 0, false),
+        ("Never", "i", 0, true),
         ("Never", "i", 1, false),
         ("OnFailure", "i", 0, true),
         ("Never", "s", 1, true),

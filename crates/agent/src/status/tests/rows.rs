@@ -91,6 +91,31 @@ fn troubles_of_init_containers() {
 }
 
 #[test]
+fn who_was_ended_to_be_started_again_waits_however_it_ended_and_is_no_result() {
+    // policy, state → phase; how it is told
+    let table = [
+        ("Never", Exited(0), "Running", "waiting ContainerCreating; before: ended 0 Completed"),
+        ("Never", Exited(1), "Running", "waiting ContainerCreating; before: ended 1 Error"),
+        ("OnFailure", Exited(0), "Running", "waiting ContainerCreating; before: ended 0 Completed"),
+        ("OnFailure", Running, "Running", "running; before: nothing"),
+    ];
+    for (policy, is, phase, wanted) in table {
+        let case = || Case::new(policy, &[], &["c1"], &[("c1", is)]).replaced("c1");
+        let status = case().status();
+        assert_eq!(
+            (told(&status, "c1").as_str(), status.phase.as_deref()),
+            (wanted, Some(phase)),
+            "{policy}"
+        );
+        let in_trouble = case().trouble("c1", "CrashLoopBackOff").status();
+        assert_eq!(in_trouble.phase.as_deref(), Some(phase), "{policy}");
+    }
+    let over = Case::new("OnFailure", &[], &["c1"], &[("c1", Exited(0))]).replaced("c1").over().status();
+    assert_eq!(told(&over, "c1"), "ended 0 Completed; before: nothing", "nothing follows in a pod that ends");
+    assert_eq!(over.phase.as_deref(), Some("Succeeded"));
+}
+
+#[test]
 fn phases_of_sidecars() {
     let table: [(&str, Case, &str); 6] = [
         ("it waits", Case::new("Always", &["s*"], &["a"], &[]), "Pending"),

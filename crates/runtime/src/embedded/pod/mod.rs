@@ -72,14 +72,14 @@ impl Runtime {
         let folder = self.layout.sandbox(id);
         let cgroup = plan.cgroup(id);
         let made_groups = missing_groups(&self.facts.cgroups, &cgroup);
-        let (making, sysctls, hostname) = (folder.clone(), plan.sysctls.clone(), plan.hostname.clone());
+        let (making, hostname) = (folder.clone(), plan.hostname.clone());
         let (held, request) = (plan.held, config.clone());
         blocking(move || {
             store::make_dir(&making)?;
             store::write(&making.join(store::REQUEST), &request.encode_to_vec(), Durability::Process)?;
             store::write_json(&making.join(MADE_GROUPS), &made_groups, Durability::Process)?;
             names::write_files(&making, &request, &hostname)?;
-            namespaces::hold(&making, held, &hostname, &sysctls)
+            namespaces::hold(&making, held, &hostname)
         })
         .await?;
         let ips = match &self.cni {
@@ -89,6 +89,8 @@ impl Runtime {
                 Vec::new()
             }
         };
+        let (namespaces_of, sysctls) = (folder.clone(), plan.sysctls);
+        blocking(move || namespaces::set_sysctls(&namespaces_of, held, sysctls)).await?;
         let pause = if plan.shared_pids {
             Some(self.start_pause(id, &folder, plan.held, &cgroup).await?)
         } else {

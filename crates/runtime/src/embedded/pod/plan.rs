@@ -1,6 +1,6 @@
 //! What a pod sandbox's config asks for, checked. Pure.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use rubelet_cri::v1::{self, NamespaceMode};
 
@@ -16,7 +16,7 @@ pub(super) struct Plan {
     pub(super) held: Held,
     pub(super) shared_pids: bool,
     pub(super) hostname: String,
-    pub(super) sysctls: HashMap<String, String>,
+    pub(super) sysctls: BTreeMap<String, String>,
     parent: Option<String>,
 }
 
@@ -50,7 +50,8 @@ impl Plan {
             // The host's network has the host's name.
             uts: network,
         };
-        namespaces::check_sysctls(&linux.sysctls, held)?;
+        let sysctls = linux.sysctls.into_iter().collect();
+        namespaces::check_sysctls(&sysctls, held)?;
         if held.uts && config.hostname.len() > 64 {
             return Err(Error::invalid("config.hostname", "is longer than 64 bytes"));
         }
@@ -70,7 +71,7 @@ impl Plan {
             // Whoever leaves it out asks for POD; without control groups, a container that does is refused.
             shared_pids: options.pid() == NamespaceMode::Pod && *cgroups != Cgroups::None,
             hostname: config.hostname.clone(),
-            sysctls: linux.sysctls,
+            sysctls,
             parent: if *cgroups == Cgroups::None { Some(String::new()) } else { parent },
         })
     }

@@ -61,6 +61,8 @@ impl Launch {
     /// Becomes the pod's first process: it reaps, and otherwise sleeps.
     fn pause(&self) -> Result<(), ExecutorError> {
         let other = |errno: nix::Error| ExecutorError::Other(errno.to_string());
+        // It has the library's name so far, which says nothing to people. No name is no reason not to pause.
+        let _ = rustix::thread::set_name(c"pause");
         let mut children = SigSet::empty();
         children.add(Signal::SIGCHLD);
         children.thread_block().map_err(other)?;

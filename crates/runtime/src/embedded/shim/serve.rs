@@ -21,7 +21,7 @@ use super::join::Host;
 use super::line_log::{Lines, LogFile};
 use super::protocol::{Command, Outcome, Progress, Report};
 use super::reap::Reaped;
-use super::settings::Settings;
+use super::settings::{Payload, Settings};
 use super::starved::{self, Failed};
 use crate::embedded::cgroup::Cgroups;
 use crate::embedded::clock;
@@ -172,9 +172,14 @@ impl Shim {
         // The one descriptor that the helper gets besides its streams.
         rustix::io::fcntl_setfd(&helper_end, rustix::io::FdFlags::empty())
             .map_err(|errno| Error::io("set up a pipe", errno))?;
+        // A pause never becomes another program: the pod sees it by this name.
+        let name = match self.settings.payload {
+            Payload::Program(_) => "rubelet-shim",
+            Payload::Pause => "/pause",
+        };
         let child = Process::new("/proc/self/exe")
             .process_group(0)
-            .arg0("rubelet-shim")
+            .arg0(name)
             .args([super::CREATE, &helper_end.as_raw_fd().to_string()])
             .stdin(stdin)
             .stdout(Stdio::from(out_end))

@@ -16,11 +16,34 @@ fn a_container_may_have_a_policy_of_its_own() {
         ("Always", "Never", NotReady, all(Exited(0)), "create 1 replacing: c0 c1 c2"),
         ("OnFailure", "Always", NotReady, all(Exited(0)), "create 1 replacing: c0"),
         ("Never", "Always", NotReady, all(Exited(0)), "end"),
+        // What has ended for good stays so in a pod that is not always restarted.
+        ("OnFailure", "Never", NotReady, all(Exited(1)), "create 1 replacing: c1 c2"),
+        ("OnFailure", "Never", NotReady, all(Exited(0)), "end"),
+        ("OnFailure", "Never", NotReady, all(Running), "create 1 replacing: c0 c1 c2"),
+        ("OnFailure", "Never", Ready, all(Exited(1)), "start c1 c2"),
     ] {
         let mut pod = pod(of_pod, &[], &MAIN);
         pod.spec.as_mut().unwrap().containers[0].restart_policy = Some(of_c0.to_owned());
         let got = planned(&pod, &testkit::status(sandbox, &containers), &Verdicts::default());
         assert_eq!(got, wanted, "{of_pod}, but {of_c0}, {sandbox:?}");
+    }
+}
+
+/// It was told to end, and may have taken that for a reason to end well.
+#[test]
+fn a_container_that_was_ended_to_be_started_again_is_started_however_it_has_ended() {
+    for (policy, sandbox, containers, wanted) in [
+        ("OnFailure", Ready, [Exited(0), Exited(0), Running], "start c0"),
+        ("Never", Ready, [Exited(1), Exited(1), Running], "start c0"),
+        ("OnFailure", Ready, [Exited(0), Exited(0), Exited(0)], "start c0"),
+        ("OnFailure", Ready, [Running, Exited(0), Running], "nothing"),
+        ("OnFailure", NotReady, [Exited(0), Exited(0), Exited(1)], "create 1 replacing: c0 c2"),
+        ("Never", NotReady, [Exited(0), Exited(0), Running], "end"),
+    ] {
+        let [c0, c1, c2] = containers;
+        let status = testkit::status(sandbox, &[("c0", c0), ("c1", c1), ("c2", c2)]);
+        let pod = pod(policy, &[], &MAIN);
+        assert_eq!(planned_after(&pod, &status, &["c0-0"]), wanted, "{policy} {sandbox:?} {containers:?}");
     }
 }
 

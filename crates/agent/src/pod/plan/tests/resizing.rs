@@ -139,6 +139,7 @@ fn what_is_resized_and_what_wants_a_restart_says_so() {
         verdicts: &verdicts,
         over: &BTreeSet::new(),
         grants: &grants,
+        replaced: &Replaced::default(),
         amounts: &amounts,
     });
     let Plan::Adjust(Adjustment { kills, .. }) = plan else { panic!("{plan:?}") };

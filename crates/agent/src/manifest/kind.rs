@@ -1,0 +1,47 @@
+//! Which kinds of objects a manifest may hold, and which of them a slip of the pen may have meant.
+
+use super::typed::alike;
+
+/// The one version that all of them have.
+pub(super) const VERSION: &str = "v1";
+
+const SINGLE: &[&str] = &["Pod", "ConfigMap", "Secret"];
+const ALL: &[&str] = &["Pod", "ConfigMap", "Secret", "List", "PodList", "ConfigMapList", "SecretList"];
+
+/// One of our kinds, if that is what was meant: by this very name, or by one that is spelled alike.
+pub(super) fn meant(kind: &str) -> Option<&'static str> {
+    // `NodeList` and `JobList` are two letters away from `PodList`, and mean what they say.
+    let is_list_of_others =
+        kind.strip_suffix("List").is_some_and(|item| !item.is_empty() && alike(item, SINGLE).is_none());
+    if is_list_of_others { None } else { alike(kind, ALL) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_told_from_a_kind_of_somebody_else() {
+        for (kind, expected) in [
+            ("Pod", Some("Pod")),
+            ("pod", Some("Pod")),
+            ("POD", Some("Pod")),
+            ("Pods", Some("Pod")),
+            ("Pdo", Some("Pod")),
+            ("Pod ", Some("Pod")),
+            ("Configmap", Some("ConfigMap")),
+            ("ConfigMaps", Some("ConfigMap")),
+            ("Config-Map", Some("ConfigMap")),
+            ("Secrte", Some("Secret")),
+            ("Lists", Some("List")),
+            ("podlist", Some("PodList")),
+            ("PodsList", Some("PodList")),
+            ("PodLits", Some("PodList")),
+            ("ConfigmapList", Some("ConfigMapList")),
+            ("SecretList", Some("SecretList")),
+            ("", None),
+        ] {
+            assert_eq!(meant(kind), expected, "{kind:?}");
+        }
+    }
+}
