@@ -32,7 +32,7 @@ use super::config::pod_amounts;
 use super::journal::Journal;
 use super::last_words::LastWords;
 use super::lifecycle::Lifecycle;
-use super::mailbox::{Mail, Mailbox};
+use super::mailbox::{Mail, Mailbox, Refused};
 use super::plan::{self, Adjustment, Plan, plan};
 use super::spec;
 use crate::board::Board;
@@ -234,7 +234,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     fn read(&mut self, mut mail: Mail) {
-        let rejection = mail.rejection.take();
+        let refused = mail.refused.take();
         if let Some(wish) = &mail.wish {
             self.objects = wish.objects.clone();
             self.source.clone_from(&wish.source);
@@ -246,7 +246,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
         let now = self.tools.clock.stamp();
         self.transition(|lifecycle| lifecycle.next(mail, now));
-        if let Some(rejection) = rejection {
+        if let Some(Refused { rejection, .. }) = refused {
             self.reject(&rejection);
         }
         if matches!(self.lifecycle, Lifecycle::Syncing { .. }) && self.tenure.begin(now) {

@@ -79,7 +79,7 @@ impl Lifecycle {
 
     /// The next state after mail.
     pub(crate) fn next(self, mail: Mail, now: Stamp) -> Self {
-        let Mail { wish, end, may_start, look: _, rejection: _ } = mail;
+        let Mail { wish, end, may_start, look: _, refused: _ } = mail;
         let wished = wish.map(|wish| wish.pod);
         let is_deleted = spec::is_being_deleted(wished.as_ref().unwrap_or_else(|| self.pod()));
         let end = end.or_else(|| is_deleted.then_some(End { grace: None, forget: true }));

@@ -50,6 +50,14 @@ impl End {
     }
 }
 
+/// The node refuses a pod: it fails with this reason, and nothing of it is started, or goes on running.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Refused {
+    /// Later refusals have greater numbers.
+    pub(crate) number: u64,
+    pub(crate) rejection: Rejection,
+}
+
 /// All that waits for an actor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Mail {
@@ -60,7 +68,7 @@ pub(crate) struct Mail {
     /// Nobody of its name is left before it.
     pub(crate) may_start: bool,
     /// The node refuses the pod.
-    pub(crate) rejection: Option<Rejection>,
+    pub(crate) refused: Option<Refused>,
 }
 
 impl Mail {
@@ -74,13 +82,10 @@ impl Mail {
             (Some(one), Some(two)) => Some(one.join(two)),
             (one, two) => one.or(two),
         };
-        // Any of two will do, but always the same one.
-        let rejection = match (self.rejection, other.rejection) {
-            (Some(one), Some(two)) => Some(one.min(two)),
-            (one, two) => one.or(two),
-        };
+        // The later one.
+        let refused = self.refused.max(other.refused);
         let (look, may_start) = (self.look || other.look, self.may_start || other.may_start);
-        Self { wish, end, look, may_start, rejection }
+        Self { wish, end, look, may_start, refused }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -103,9 +108,8 @@ impl Mail {
         Self { may_start: true, ..Self::default() }
     }
 
-    /// The node refuses the pod: it fails with this reason, and nothing of it is started, or goes on running.
-    pub(crate) fn rejection(rejection: Rejection) -> Self {
-        Self { rejection: Some(rejection), ..Self::default() }
+    pub(crate) fn refused(refused: Refused) -> Self {
+        Self { refused: Some(refused), ..Self::default() }
     }
 }
 
@@ -142,7 +146,7 @@ impl Mailbox {
     /// a pod that was granted some seconds for that already, only an order that grants fewer.
     pub(crate) async fn interrupted(&self, granted: Option<u64>) {
         let interrupts = |mail: &Mail| match granted {
-            None => mail.end.is_some() || mail.rejection.is_some(),
+            None => mail.end.is_some() || mail.refused.is_some(),
             Some(granted) => mail.end.is_some_and(|end| end.grace.is_some_and(|grace| grace < granted)),
         };
         while !interrupts(&self.waiting.lock()) {
@@ -168,12 +172,12 @@ mod tests {
         let end = prop::option::of(
             (prop::option::of(0_u64..50), any::<bool>()).prop_map(|(grace, forget)| End { grace, forget }),
         );
-        let rejection = prop::option::of(
-            (0..3_u8).prop_map(|number| Rejection { reason: "No".into(), message: number.to_string() }),
-        );
-        (wish, end, any::<bool>(), any::<bool>(), rejection).prop_map(
-            |(wish, end, look, may_start, rejection)| Mail { wish, end, look, may_start, rejection },
-        )
+        let refused = prop::option::of((0..6_u64).prop_map(|number| Refused {
+            number,
+            rejection: Rejection { reason: "No".into(), message: number.to_string() },
+        }));
+        (wish, end, any::<bool>(), any::<bool>(), refused)
+            .prop_map(|(wish, end, look, may_start, refused)| Mail { wish, end, look, may_start, refused })
     }
 
     proptest! {

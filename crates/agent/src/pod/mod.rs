@@ -43,7 +43,7 @@ pub(crate) use demand::{Amounts, limit, limits_of_containers, notation, requests
 pub(crate) use files::remove_logs_of_pod;
 pub(crate) use grants::{Grants, Sizes};
 pub(crate) use journal::Journal;
-pub(crate) use mailbox::{End, Mail, Mailbox, Wish};
+pub(crate) use mailbox::{End, Mail, Mailbox, Refused, Wish};
 pub(crate) use replaced::Replaced;
 pub(crate) use resize::{asks_for_more, is_resized, with_sizes_of};
 pub(crate) use restart::{asks_for_all, could_ask_for_all, restarts_after};

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::Phase;
+use crate::admission::Refusal;
 use crate::pod::qos_class;
 use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 
@@ -15,6 +16,12 @@ pub(crate) struct Rejection {
 
 /// How the message of every status begins that tells of a refusal.
 const REJECTED: &str = "Pod was rejected: ";
+
+impl From<&Refusal> for Rejection {
+    fn from(refusal: &Refusal) -> Self {
+        Self { reason: refusal.reason(), message: refusal.to_string() }
+    }
+}
 
 impl Rejection {
     /// Whether this is the status of a pod that was refused.

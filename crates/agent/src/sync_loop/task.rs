@@ -21,7 +21,7 @@ use crate::cgroup::{PodGroups, Whole};
 use crate::image::Puller;
 use crate::manifest::{Problem, annotation};
 use crate::metrics::{CountedPod, Metrics, Wanted};
-use crate::pod::{Actor, ActorParts, End, Journal, Mail, Mailbox, Tools};
+use crate::pod::{Actor, ActorParts, End, Journal, Mail, Mailbox, Refused, Tools};
 use crate::probe::{Asker, Gate, Prober};
 use crate::reach::PodHttp;
 use crate::runtime::{ImageStore, Runtime};
@@ -466,8 +466,8 @@ impl<R: Runtime + ImageStore> Agent<R> {
                     let mailbox = Arc::new(Mailbox::default());
                     if let Some(refusal) = refusal {
                         // Before the actor lives, so that nobody ever sees the pod wait.
-                        let rejection = Rejection { reason: refusal.reason(), message: refusal.to_string() };
-                        mailbox.post(Mail::rejection(rejection));
+                        let rejection = Rejection::from(&refusal);
+                        mailbox.post(Mail::refused(Refused { number: 0, rejection }));
                     }
                     let uid = crate::pod::pod_ref(&pod).uid;
                     let journal = gone.take_if(|(of, _)| *of == uid).map(|(_, journal)| journal);

@@ -160,6 +160,52 @@ fn what_is_not_a_manifest() {
     assert_eq!(shown(&problems), ["web.yaml: is larger than 10 MiB, the most a manifest may be"]);
 }
 
+/// Left out with a remark, each of these would end the pod that runs of an earlier version of the file.
+#[test]
+fn a_slip_in_what_a_document_is_spoils_the_file() {
+    let other = "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: other\nspec: {containers: [{name: c, image: x}]}\n";
+    for (from, to, expected) in [
+        (
+            "kind: Pod",
+            "kind: pod",
+            vec!["web.yaml:2 (document 1): v1 pod is not supported here; did you mean \"Pod\"?"],
+        ),
+        (
+            "kind: Pod",
+            "kind: Pdo",
+            vec!["web.yaml:2 (document 1): v1 Pdo is not supported here; did you mean \"Pod\"?"],
+        ),
+        (
+            "apiVersion: v1",
+            "apiVersion: V1",
+            vec![
+                "web.yaml:1 (document 1, Pod web): apiVersion: Unsupported value: \"V1\": supported values: \"v1\"",
+            ],
+        ),
+        (
+            "apiVersion: v1",
+            "apiversion: v1",
+            vec![
+                "web.yaml:1 (document 1): apiversion: unknown field, it is ignored; did you mean \"apiVersion\"?",
+                "web.yaml:1 (document 1): Pod without an apiVersion is not supported here; a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1",
+            ],
+        ),
+    ] {
+        assert_eq!(bad(&format!("{}{other}", POD.replacen(from, to, 1))), expected, "{to}");
+    }
+}
+
+#[test]
+fn two_pods_with_one_uid_spoil_the_file() {
+    let with_uid = |name: &str| POD.replacen("name: web", &format!("name: {name}\n  uid: abc"), 1);
+    assert_eq!(
+        bad(&format!("{}---\n{}", with_uid("a"), with_uid("b"))),
+        [
+            "web.yaml:15 (document 2, Pod default/b-node): FailedValidation: another pod has the UID abc; this one is not used"
+        ]
+    );
+}
+
 #[test]
 fn of_two_of_a_name_the_first_is_used() {
     let text = format!("{POD}---\n{POD}").replacen("image: host", "image: first", 1);

@@ -283,18 +283,20 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     /// The node refuses the pod: it has failed, and whatever of it runs from before is ended. One that has finished, well or
-    /// badly, stays so.
+    /// badly, stays so; one that is refused already says why it is now.
     pub(super) fn reject(&mut self, rejection: &Rejection) {
         let has_finished = self.said.as_ref().and_then(Phase::of).is_some_and(Phase::is_terminal);
         let is_ending =
             matches!(self.lifecycle, Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. });
-        if is_ending || has_finished && !self.is_rejected {
+        if !self.is_rejected && (is_ending || has_finished) {
             return;
         }
         let Rejection { reason, message } = rejection;
         tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %reason, message, "a pod is refused");
         self.journal.warning(None, reason.clone(), message.clone());
-        self.tools.metrics.pod_rejected(reason);
+        if !self.is_rejected {
+            self.tools.metrics.pod_rejected(reason);
+        }
         let status = rejection.status(self.lifecycle.pod());
         let start_time = self.said.take().and_then(|said| said.start_time);
         self.said = Some(ApiStatus { start_time, ..status });

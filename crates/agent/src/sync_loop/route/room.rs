@@ -8,7 +8,8 @@ use rubelet_model::PodUid;
 
 use super::{Command, Record, Routes};
 use crate::admission::{self, Refusal};
-use crate::pod::{End, Mail, full_name};
+use crate::pod::{End, Mail, Refused, full_name};
+use crate::status::Rejection;
 
 /// How far the pods of the sources have come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,24 +78,43 @@ impl Routes {
             .collect();
         refused.sort();
         let mut room: Vec<(Arc<str>, &Pod)> = self.in_the_rooms().collect();
+        let mut still = Vec::new();
         let mut again = Vec::new();
         for (_, uid) in refused {
             let Some((record, want)) = self.records.get(&uid).zip(self.wants.of(&uid)) else { continue };
             let others = room.iter().filter(|(name, _)| *name != record.name);
             let others: Vec<&Pod> = others.map(|(_, pod)| *pod).collect();
-            // Only one that fits: whoever begins anew takes room from the others meanwhile, and two that did so without
-            // having any would ask each other again for ever.
-            if admission::admit(&record.pod, &others, &self.node).is_ok() {
-                room.push((record.name.clone(), &*want.pod));
-                again.push(uid);
+            match admission::admit(&record.pod, &others, &self.node) {
+                // Only one that fits begins anew: it takes room from the others meanwhile, and two that did so without having
+                // any would ask each other again for ever.
+                Ok(()) => {
+                    room.push((record.name.clone(), &*want.pod));
+                    again.push(uid);
+                }
+                Err(refusal) => still.push((uid, refusal)),
             }
         }
         let mut commands = Vec::new();
+        for (uid, refusal) in still {
+            self.refuse_still(&uid, refusal, &mut commands);
+        }
         for uid in again {
             self.ask_again(&uid, &mut commands);
         }
         self.grow(&mut commands);
         commands
+    }
+
+    /// One that still does not fit, but for another reason, says so.
+    fn refuse_still(&mut self, uid: &PodUid, refusal: Refusal, commands: &mut Vec<Command>) {
+        let Some(record) = self.records.get_mut(uid) else { return };
+        if record.refusal.as_ref().is_some_and(|known| known.reason() == refusal.reason()) {
+            return;
+        }
+        self.wishes += 1;
+        let refused = Refused { number: self.wishes, rejection: Rejection::from(&refusal) };
+        record.refusal = Some(refusal);
+        commands.push(Command::Post { uid: uid.clone(), mail: Mail::refused(refused) });
     }
 
     /// How far the pods of the sources have come.

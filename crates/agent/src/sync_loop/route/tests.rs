@@ -30,7 +30,7 @@ fn delta(source: SourceId, operation: Operation, pods: &[Arc<Pod>]) -> SourceUpd
     SourceUpdate::Pods(Delta { source, operation, pods: pods.to_vec() })
 }
 
-/// Commands in words: `spawn 1`, `spawn 2 behind file /pods`, `start 1`, `end 1`, `forget 1`, `wish 1`, `look 1`.
+/// Commands in words: `spawn 1`, `spawn 2 behind file /pods`, `start 1`, `end 1`, `forget 1`, `wish 1`, `look 1`, `still 1 OutOfcpu`.
 fn told(commands: &[Command]) -> Vec<String> {
     commands
         .iter()
@@ -43,6 +43,9 @@ fn told(commands: &[Command]) -> Vec<String> {
             }
             Command::Spawn { pod, after_loss: None, .. } => format!("spawn {}", pod_ref(pod).uid),
             Command::Spawn { pod, .. } => format!("respawn {}", pod_ref(pod).uid),
+            Command::Post { uid, mail: Mail { refused: Some(refused), .. } } => {
+                format!("still {uid} {}", refused.rejection.reason)
+            }
             Command::Post { uid, mail } => {
                 let what = match mail {
                     Mail { end: Some(End { forget: true, .. }), .. } => "end",

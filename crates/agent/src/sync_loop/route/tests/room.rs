@@ -242,6 +242,20 @@ fn two_that_do_not_fit_for_one_reason_or_another_do_not_ask_each_other_again() {
     assert_eq!(settle(&mut routes, &removed), 1, "there is no memory for either of them");
 }
 
+#[test]
+fn who_is_still_refused_but_for_another_reason_says_so_and_keeps_its_turn() {
+    let mut routes = with_room_for(&[("cpu", "2"), ("memory", "4")]);
+    let asking = |uid, cpu, memory| asking_for(uid, uid, &[("cpu", cpu), ("memory", memory)]);
+    let leaves = asking("y", "2", "1");
+    let pods = [leaves.clone(), asking("x", "1", "5"), asking("z", "1", "5")];
+    routes.source(delta(file(), Operation::Add, &pods));
+    let removed = routes.source(delta(file(), Operation::Remove, &[leaves]));
+    assert_eq!(told(&removed), ["end y"]);
+    assert_eq!(told(&routes.ended(&"y".into())), ["still x OutOfmemory", "still z OutOfmemory"]);
+    assert!(routes.reconsider().is_empty(), "once");
+    assert!(routes.records["x"].number < routes.records["z"].number);
+}
+
 proptest! {
     #[test]
     fn who_is_refused_is_asked_again_until_nobody_fits_any_more_and_then_there_is_rest(
@@ -265,8 +279,9 @@ proptest! {
             settle(&mut routes, &removed);
             prop_assert!(routes.reconsider().is_empty(), "all is quiet");
             for (uid, record) in &routes.records {
-                let fits = routes.refusal(&record.pod).is_none();
-                prop_assert_eq!(record.refusal.is_none(), fits, "{}", uid);
+                let now = routes.refusal(&record.pod);
+                let reason = |refusal: Option<&Refusal>| refusal.map(Refusal::reason);
+                prop_assert_eq!(reason(record.refusal.as_ref()), reason(now.as_ref()), "{}", uid);
             }
         }
     }
