@@ -46,7 +46,7 @@ async fn written(cri: &Cri, id: &str) -> Vec<String> {
 
 #[test]
 fn commands_that_never_end_leave_room_for_those_that_will_and_for_other_containers() {
-    with_runtime("execroom", None, |runtime, cri| async move {
+    with_runtime("execroom", None, async |_, cri| {
         let (_, busy, _) = cri.pod_with("exec sleep 3600").await;
         let (_, other, _) = cri.pod_with("exec sleep 3600").await;
         for id in [&busy, &other] {
@@ -81,13 +81,12 @@ fn commands_that_never_end_leave_room_for_those_that_will_and_for_other_containe
             ended = endless => panic!("they end: {ended:?}"),
             () = looking => {}
         }
-        drop(runtime);
     });
 }
 
 #[test]
 fn of_the_output_no_more_comes_back_than_was_wanted() {
-    with_runtime("execlong", None, |runtime, cri| async move {
+    with_runtime("execlong", None, async |_, cri| {
         let (_, id, _) = cri.pod_with("exec sleep 3600").await;
         cri.start(&id).await.expect("starts");
         let script = "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2; exit 3";
@@ -101,13 +100,12 @@ fn of_the_output_no_more_comes_back_than_was_wanted() {
         request.metadata_mut().insert(rubelet_cri::OUTPUT_LIMIT, 10_000.into());
         let part = cri.runtime().await.exec_sync(request).await.expect("an answer").into_inner();
         assert_eq!((part.stdout.len(), part.stderr.len(), part.exit_code), (10_000, 10_000, 3));
-        drop(runtime);
     });
 }
 
 #[test]
 fn a_command_is_what_the_containers_own_program_is() {
-    with_runtime("execself", None, |runtime, cri| async move {
+    with_runtime("execself", None, async |_, cri| {
         for (user, no_new_privs) in [(None, false), (Some(1234), false), (Some(1234), true)] {
             let (_, id, _) = cri.pod_with_config(config(&cri, user, no_new_privs)).await;
             cri.start(&id).await.expect("starts");
@@ -117,7 +115,6 @@ fn a_command_is_what_the_containers_own_program_is() {
             let command: Vec<&str> = std::str::from_utf8(&told.stdout).expect("text").lines().collect();
             assert_eq!(command, own, "{}", String::from_utf8_lossy(&told.stderr));
         }
-        drop(runtime);
     });
 }
 
@@ -129,7 +126,7 @@ async fn sees(cri: &Cri, id: &str, word: &str) -> bool {
 
 #[test]
 fn a_command_whose_caller_hangs_up_is_ended() {
-    with_runtime("exechup", None, |runtime, cri| async move {
+    with_runtime("exechup", None, async |_, cri| {
         let (_, id, _) = cri.pod_with("exec sleep 3600").await;
         cri.start(&id).await.expect("starts");
         let caller = tokio::spawn({
@@ -139,13 +136,12 @@ fn a_command_whose_caller_hangs_up_is_ended() {
         while !sees(&cri, &id, "sleep 3596 ").await {}
         caller.abort();
         while sees(&cri, &id, "sleep 3596 ").await {}
-        drop(runtime);
     });
 }
 
 #[test]
 fn commands_at_once_are_answered_each_with_its_own() {
-    with_runtime("execmany", None, |runtime, cri| async move {
+    with_runtime("execmany", None, async |_, cri| {
         let (_, id, _) = cri.pod_with("exec sleep 3600").await;
         cri.start(&id).await.expect("starts");
         let asked: Vec<_> = (0..60)
@@ -165,13 +161,12 @@ fn commands_at_once_are_answered_each_with_its_own() {
         let left = cri.exec(&id, "ls -d /proc/[0-9]* | wc -l", 0).await.expect("an answer");
         let left: u32 = String::from_utf8_lossy(&left.stdout).trim().parse().expect("a number");
         assert!(left <= 4, "the first process, a shell, ls and wc: {left}");
-        drop(runtime);
     });
 }
 
 #[test]
 fn a_command_is_answered_when_its_container_ends() {
-    with_runtime("execend", None, |runtime, cri| async move {
+    with_runtime("execend", None, async |_, cri| {
         let (_, id, _) = cri.pod_with("exec sleep 3600").await;
         cri.start(&id).await.expect("starts");
         let caller = tokio::spawn({
@@ -182,27 +177,25 @@ fn a_command_is_answered_when_its_container_ends() {
         cri.stop(&id, 0).await.expect("stops");
         assert_eq!(caller.await.expect("a task").expect("an answer").exit_code, 137);
         assert_eq!(cri.exited(&id).await.exit_code, 137);
-        drop(runtime);
     });
 }
 
 #[test]
 fn a_word_with_a_nul_in_it_is_refused() {
-    with_runtime("execnul", None, |runtime, cri| async move {
+    with_runtime("execnul", None, async |_, cri| {
         let (_, id, _) = cri.pod_with("exec sleep 3600").await;
         cri.start(&id).await.expect("starts");
         let cmd = vec!["echo".to_owned(), "a\0b".to_owned()];
         let request = v1::ExecSyncRequest { container_id: id, cmd, timeout: 0 };
         let refused = cri.runtime().await.exec_sync(request).await.expect_err("is refused");
         assert!(refused.message().starts_with("cmd: "), "{refused}");
-        drop(runtime);
     });
 }
 
 /// A descriptor of ours that leads out of the container would lead a program's path there, too.
 #[test]
 fn no_path_of_a_command_leads_through_a_descriptor_of_the_runtime() {
-    with_runtime("execpath", None, |runtime, cri| async move {
+    with_runtime("execpath", None, async |_, cri| {
         let (_, id, _) = cri.pod_with_config(config(&cri, None, false)).await;
         cri.start(&id).await.expect("starts");
         for number in 3..40 {
@@ -210,6 +203,5 @@ fn no_path_of_a_command_leads_through_a_descriptor_of_the_runtime() {
             let error = cri.exec_words(&id, [&path, "-c", "true"], 0).await.expect_err(&path);
             assert!(error.message().contains("failed to run"), "{path}: {error}");
         }
-        drop(runtime);
     });
 }

@@ -29,11 +29,11 @@ fn groupless() -> Option<Embedded> {
 
 #[test]
 fn what_a_killed_shim_leaves_is_found_without_a_group() {
-    with(groupless(), |runtime, cri| async move {
+    with(groupless(), async |runtime, cri| {
         let (_, id, _) = cri.pod_with("sleep 3600 & wait").await;
         cri.start(&id).await.expect("starts");
         let process = pid(&cri, &id).await;
-        kill_shims(&runtime);
+        kill_shims(runtime);
         let status = cri.exited(&id).await;
         assert_eq!((status.exit_code, status.reason.as_str()), (255, "Unknown"));
         assert!(!runs(&process), "what the shim cannot watch does not run");
@@ -43,7 +43,7 @@ fn what_a_killed_shim_leaves_is_found_without_a_group() {
 
 #[test]
 fn no_process_namespace_is_shared_without_groups() {
-    with(groupless(), |runtime, cri| async move {
+    with(groupless(), async |runtime, cri| {
         let (sandbox, config) = shared(cri.pod_config(), cri.container_config("true"));
         let pod = cri.run_pod(&sandbox).await.expect("a pod");
         assert!(runtime.shims().is_empty(), "nothing holds a namespace that nobody may share");

@@ -51,7 +51,7 @@ async fn update(cri: &Cri, id: &str, linux: v1::LinuxContainerResources) -> Resu
 
 #[test]
 fn limits_are_in_force_can_change_and_survive_a_restart() {
-    with_runtime("limits", None, |mut runtime, cri| async move {
+    with_runtime("limits", None, async |runtime, cri| {
         let mut config = cri.container_config("exec sleep 3600");
         config.linux.get_or_insert_default().resources = Some(v1::LinuxContainerResources {
             cpu_period: 100_000,
@@ -101,7 +101,7 @@ fn limits_are_in_force_can_change_and_survive_a_restart() {
 
 #[test]
 fn a_limit_on_processes_is_a_limit() {
-    with_runtime("pids", None, |runtime, cri| async move {
+    with_runtime("pids", None, async |_, cri| {
         // The second shell is the second process and its first child the third; what it says of the next is an error.
         let mut config = cri.container_config("sh -c 'sleep 60 & sleep 60 & sleep 60 & sleep 60 &'; exit $?");
         let resources = config.linux.get_or_insert_default().resources.get_or_insert_default();
@@ -109,27 +109,25 @@ fn a_limit_on_processes_is_a_limit() {
         let (status, lines) = cri.run(config).await;
         let refused = lines.iter().any(|line| line.to_lowercase().contains("fork"));
         assert!(status.exit_code != 0 && refused, "no fork was refused: {status:?} {lines:?}");
-        drop(runtime);
     });
 }
 
 /// Out of memory in a child: the container goes on, and ends as it likes, but it is told.
 #[test]
 fn a_child_that_runs_out_of_memory_is_told_and_not_the_containers_end() {
-    with_runtime("oom", None, |runtime, cri| async move {
+    with_runtime("oom", None, async |_, cri| {
         let mut config = cri.container_config("tail /dev/zero; echo child $?; exit 0");
         config.linux.get_or_insert_default().resources =
             Some(v1::LinuxContainerResources { memory_limit_in_bytes: 16 << 20, ..Default::default() });
         let (status, lines) = cri.run(config).await;
         assert_eq!((status.exit_code, status.reason.as_str()), (0, "OOMKilled"), "{lines:?}");
         assert!(lines.iter().any(|line| line.ends_with("child 137")), "{lines:?}");
-        drop(runtime);
     });
 }
 
 #[test]
 fn a_limit_on_memory_that_nothing_starts_in_is_named() {
-    with_runtime("tiny", None, |runtime, cri| async move {
+    with_runtime("tiny", None, async |_, cri| {
         let mut config = cri.container_config("exec sleep 3600");
         config.linux.get_or_insert_default().resources =
             Some(v1::LinuxContainerResources { memory_limit_in_bytes: 256 << 10, ..Default::default() });
@@ -152,7 +150,6 @@ fn a_limit_on_memory_that_nothing_starts_in_is_named() {
         let id = cri.create(&sandbox, &pod, &config).await.expect("a container");
         let refused = cri.start(&id).await.expect_err("too little");
         assert!(refused.message().contains("memory limit of its pod"), "{refused}");
-        drop(runtime);
     });
 }
 
@@ -164,7 +161,7 @@ fn the_runtime_may_open_more_files_than_its_containers() {
         command.arg(place.socket()).arg(place.data());
         command
     });
-    with(runtime, |runtime, cri| async move {
+    with(runtime, async |runtime, cri| {
         let (_, id, _) = cri.pod_with("exec sleep 3600").await;
         cri.start(&id).await.expect("starts");
         for script in ["ulimit -S -n", "grep 'open files' /proc/1/limits | cut -c27-29"] {

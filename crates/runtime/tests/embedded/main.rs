@@ -26,20 +26,16 @@ use cri::Cri;
 use rubelet_testbed::Embedded;
 use subject::embedded;
 
-/// Runs a test against a runtime of its own.
-fn with_runtime<F: Future<Output = ()>>(
-    name: &str,
-    cni: Option<PathBuf>,
-    test: impl FnOnce(Embedded, Cri) -> F,
-) {
+/// Runs a test against a runtime of its own, which ends with the test.
+fn with_runtime(name: &str, cni: Option<PathBuf>, test: impl AsyncFnOnce(&mut Embedded, Cri)) {
     with(embedded(name, cni), test);
 }
 
-/// As [`with_runtime`], a runtime that was started in a way of its own.
-fn with<F: Future<Output = ()>>(runtime: Option<Embedded>, test: impl FnOnce(Embedded, Cri) -> F) {
-    let Some(runtime) = runtime else { return };
+/// Like [`with_runtime`], for a runtime that was started in a way of its own.
+fn with(runtime: Option<Embedded>, test: impl AsyncFnOnce(&mut Embedded, Cri)) {
+    let Some(mut runtime) = runtime else { return };
     let cri = Cri::new(&runtime.socket(), "host", &runtime.cgroup(), runtime.dir());
     let tokio =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");
-    tokio.block_on(test(runtime, cri));
+    tokio.block_on(test(&mut runtime, cri));
 }

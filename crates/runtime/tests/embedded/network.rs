@@ -28,7 +28,7 @@ async fn output(cri: &Cri, sandbox: &v1::PodSandboxConfig, script: &str) -> (Str
 
 #[test]
 fn a_pod_without_cni_has_loopback_and_a_name() {
-    with_runtime("loop", None, |runtime, cri| async move {
+    with_runtime("loop", None, async |runtime, cri| {
         let script = "hostname; cat /sys/class/net/lo/operstate; ls /sys/class/net; \
                       cat /proc/sys/net/ipv4/ip_unprivileged_port_start; cat /etc/hostname";
         let mut sandbox = own_network(cri.pod_config());
@@ -76,7 +76,7 @@ fn cni_plugins_are_run_in_order_and_undone_in_reverse() {
     let folder = tempfile::tempdir().expect("a folder");
     let conf = write_plugins(folder.path());
     let diary = folder.path().join("diary");
-    with_runtime("cni", Some(conf), |mut runtime, cri| async move {
+    with_runtime("cni", Some(conf), async |runtime, cri| {
         let sandbox = own_network(cri.pod_config());
         let pod = cri.run_pod(&sandbox).await.expect("a pod");
         let network = cri.pod_status(&pod).await.expect("a status").network.expect("a network");
@@ -106,7 +106,7 @@ fn a_network_is_undone_after_a_reboot() {
     let folder = tempfile::tempdir().expect("a folder");
     let conf = write_plugins(folder.path());
     let diary = folder.path().join("diary");
-    with_runtime("boot", Some(conf), |mut runtime, cri| async move {
+    with_runtime("boot", Some(conf), async |runtime, cri| {
         let pod = cri.run_pod(&own_network(cri.pod_config())).await.expect("a pod");
         runtime.kill();
         for mount in runtime.mounts().iter().rev() {
@@ -131,7 +131,7 @@ fn kernel_settings_are_set_when_the_network_is_there() {
     let folder = tempfile::tempdir().expect("a folder");
     let conf = write_plugins(folder.path());
     let diary = folder.path().join("diary");
-    with_runtime("sysctl", Some(conf), |runtime, cri| async move {
+    with_runtime("sysctl", Some(conf), async |runtime, cri| {
         const PORTS: &str = "net.ipv4.ip_unprivileged_port_start";
         let script = "cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/shm_rmid_forced";
         let mut sandbox = own_network(cri.pod_config());

@@ -28,7 +28,7 @@ async fn start_one(cri: &Cri, pod: &str, sandbox: &v1::PodSandboxConfig, script:
 /// Whatever numbers its processes have among the pod's, and whether or not the host has such processes, too.
 #[test]
 fn many_containers_start_in_one_process_namespace() {
-    with_runtime("many", None, |runtime, cri| async move {
+    with_runtime("many", None, async |runtime, cri| {
         let (sandbox, _) = shared(cri.pod_config(), v1::ContainerConfig::default());
         let pod = cri.run_pod(&sandbox).await.expect("a pod");
         for _ in 0..30 {
@@ -50,7 +50,7 @@ fn many_containers_start_in_one_process_namespace() {
 
 #[test]
 fn the_first_process_of_a_shared_namespace_is_called_pause() {
-    with_runtime("pause", None, |_, cri| async move {
+    with_runtime("pause", None, async |_, cri| {
         let (sandbox, _) = shared(cri.pod_config(), v1::ContainerConfig::default());
         let pod = cri.run_pod(&sandbox).await.expect("a pod");
         let id = start_one(&cri, &pod, &sandbox, "cat /proc/1/comm; head -c 6 /proc/1/cmdline; echo").await;

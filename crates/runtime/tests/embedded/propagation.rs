@@ -25,7 +25,7 @@ fn with_volume(cri: &Cri, volume: &Mounted, wanted: MountPropagation) -> v1::Con
 
 #[test]
 fn mounts_spread_to_the_host_and_leave_nothing_behind() {
-    with_runtime("spread", None, |runtime, cri| async move {
+    with_runtime("spread", None, async |runtime, cri| {
         let shared = Mounted::new(cri.folder("shared"), "--make-shared");
         let mut pod = cri.pod_config();
         pod.linux.get_or_insert_default().security_context.get_or_insert_default().privileged = true;
@@ -43,7 +43,7 @@ fn mounts_spread_to_the_host_and_leave_nothing_behind() {
 
 #[test]
 fn what_the_host_does_not_share_is_refused() {
-    with_runtime("private", None, |runtime, cri| async move {
+    with_runtime("private", None, async |_, cri| {
         let private = Mounted::new(cri.folder("private"), "--make-private");
         let pod = cri.pod_config();
         let sandbox = cri.run_pod(&pod).await.expect("runs");
@@ -54,6 +54,5 @@ fn what_the_host_does_not_share_is_refused() {
             let refused = cri.create(&sandbox, &pod, &with_volume(&cri, &private, wanted)).await.unwrap_err();
             assert!(refused.to_string().contains(problem), "{refused}");
         }
-        drop(runtime);
     });
 }

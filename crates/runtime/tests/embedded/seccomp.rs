@@ -26,7 +26,7 @@ fn with_right(mut config: v1::ContainerConfig, name: &str) -> v1::ContainerConfi
 
 #[test]
 fn the_default_refuses_what_a_right_brings_back() {
-    with_runtime("scdefault", None, |runtime, cri| async move {
+    with_runtime("scdefault", None, async |_, cri| {
         let default = || confined(&cri, PROBE, ProfileType::RuntimeDefault, "");
         assert_eq!(cri.output(default()).await, ["2", "refused", "refused"]);
         assert_eq!(cri.output(with_right(default(), "SYS_ADMIN")).await, ["2", "unshared", "mounted"]);
@@ -37,13 +37,12 @@ fn the_default_refuses_what_a_right_brings_back() {
             "the last for want of a right"
         );
         assert_eq!(cri.output(with_right(unconfined(), "SYS_ADMIN")).await, ["0", "unshared", "mounted"]);
-        drop(runtime);
     });
 }
 
 #[test]
 fn a_filter_holds_whoever_runs_and_takes_no_rights_away() {
-    with_runtime("scuser", None, |runtime, cri| async move {
+    with_runtime("scuser", None, async |_, cri| {
         let script = "grep -E '^(Seccomp|NoNewPrivs|CapEff|CapPrm|CapBnd|CapInh|CapAmb):' /proc/self/status";
         for no_new_privs in [false, true] {
             for user in [None, Some(v1::Int64Value { value: 1234 })] {
@@ -69,13 +68,12 @@ fn a_filter_holds_whoever_runs_and_takes_no_rights_away() {
                 assert!(filtered.contains(&format!("CapEff:\t{effective}")), "{filtered:?}");
             }
         }
-        drop(runtime);
     });
 }
 
 #[test]
 fn commands_have_the_filter_of_their_container() {
-    with_runtime("scexec", None, |runtime, cri| async move {
+    with_runtime("scexec", None, async |_, cri| {
         let ask = |id: String| {
             let cri = cri.clone();
             async move {
@@ -91,13 +89,12 @@ fn commands_have_the_filter_of_their_container() {
         let (_, id, _) = cri.pod_with_config(free).await;
         cri.start(&id).await.expect("starts");
         assert_eq!(ask(id).await, "0\nunshared\nmounted\n");
-        drop(runtime);
     });
 }
 
 #[test]
 fn a_profile_from_a_file_is_enforced_and_a_bad_one_named() {
-    with_runtime("sclocal", None, |runtime, cri| async move {
+    with_runtime("sclocal", None, async |runtime, cri| {
         let path = runtime.dir().join("profile.json");
         let name = path.display().to_string();
         let script = "mkdir /tmp/x && echo made || echo refused; touch /tmp/y && echo touched";
@@ -115,14 +112,13 @@ fn a_profile_from_a_file_is_enforced_and_a_bad_one_named() {
         std::fs::remove_file(&path).expect("a file");
         let missing = cri.create(&pod, &sandbox, &local()).await.expect_err("is refused");
         assert!(missing.message().contains(&format!("cannot read the profile {name}")), "{missing}");
-        drop(runtime);
     });
 }
 
 /// The filter comes last of all: a profile that allows a program's own calls is enough for it.
 #[test]
 fn a_profile_need_not_allow_what_the_runtime_does() {
-    with_runtime("scnarrow", None, |runtime, cri| async move {
+    with_runtime("scnarrow", None, async |runtime, cri| {
         let path = runtime.dir().join("profile.json");
         let forbid = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"action":"SCMP_ACT_KILL_PROCESS",
             "names":["capset","capget","prctl","seccomp","setresuid","setgroups","setsid","setns","close_range"]}]}"#;
@@ -133,6 +129,5 @@ fn a_profile_need_not_allow_what_the_runtime_does() {
         cri.start(&id).await.expect("starts");
         let told = cri.exec(&id, "grep -c '^Seccomp:.*2' /proc/self/status", 0).await.expect("an answer");
         assert_eq!((told.exit_code, told.stdout.as_slice()), (0, &b"1\n"[..]));
-        drop(runtime);
     });
 }

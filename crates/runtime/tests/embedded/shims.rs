@@ -33,11 +33,11 @@ pub(crate) fn runs(pid: &str) -> bool {
 
 #[test]
 fn a_killed_shim_is_an_unknown_end() {
-    with_runtime("shim", None, |runtime, cri| async move {
+    with_runtime("shim", None, async |runtime, cri| {
         let (_, id, _) = cri.pod_with("exec sleep 3600").await;
         cri.start(&id).await.expect("starts");
         let process = pid(&cri, &id).await;
-        kill_shims(&runtime);
+        kill_shims(runtime);
         let status = cri.exited(&id).await;
         assert_eq!((status.exit_code, status.reason.as_str()), (255, "Unknown"));
         assert!(!runs(&process), "what the shim cannot watch does not run");
@@ -54,7 +54,7 @@ fn oom_score(pid: &str) -> String {
 
 #[test]
 fn a_shim_outlasts_its_container_where_it_may() {
-    with_runtime("oomscore", None, |runtime, cri| async move {
+    with_runtime("oomscore", None, async |_, cri| {
         let mut config = cri.container_config("exec sleep 3600");
         let linux = config.linux.get_or_insert_default();
         linux.resources.get_or_insert_default().oom_score_adj = 700;
@@ -67,18 +67,17 @@ fn a_shim_outlasts_its_container_where_it_may() {
         let own = oom_score("self");
         assert_eq!(oom_score(&shim_of(&process)), if may { "-998" } else { &own });
         assert_eq!(oom_score(&process), "700", "what was asked");
-        drop(runtime);
     });
 }
 
 #[test]
 fn a_shim_killed_while_the_runtime_is_down_is_found_out() {
-    with_runtime("down", None, |mut runtime, cri| async move {
+    with_runtime("down", None, async |runtime, cri| {
         let (_, dead, _) = cri.pod_with("exec sleep 3600").await;
         cri.start(&dead).await.expect("starts");
         let process = pid(&cri, &dead).await;
         runtime.kill();
-        kill_shims(&runtime);
+        kill_shims(runtime);
         runtime.launch();
         let status = cri.status(&dead).await.expect("a status");
         assert_eq!(status.state(), ContainerState::ContainerExited, "never shown as running");
@@ -91,7 +90,7 @@ fn a_shim_killed_while_the_runtime_is_down_is_found_out() {
 
 #[test]
 fn an_end_while_the_runtime_is_down_keeps_its_code() {
-    with_runtime("code", None, |mut runtime, cri| async move {
+    with_runtime("code", None, async |runtime, cri| {
         let folder = cri.folder("in");
         let mut config =
             cri.container_config("while [ ! -e /in/go ]; do sleep 0.02; done; echo late; exit 42");
@@ -128,7 +127,7 @@ fn signal(pid: &str, signal: &str) {
 
 #[test]
 fn a_shim_that_stands_still_keeps_nothing_running() {
-    with_runtime("still", None, |runtime, cri| async move {
+    with_runtime("still", None, async |_, cri| {
         let (_, id, _) = cri.pod_with("exec sleep 3600").await;
         cri.start(&id).await.expect("starts");
         let process = pid(&cri, &id).await;
@@ -143,13 +142,12 @@ fn a_shim_that_stands_still_keeps_nothing_running() {
         let (stopped, ()) = tokio::join!(cri.stop(&id, 1), going_on);
         stopped.expect("is stopped");
         assert_eq!(cri.exited(&id).await.exit_code, 137);
-        drop(runtime);
     });
 }
 
 #[test]
 fn a_grace_without_end_is_no_deadline() {
-    with_runtime("patient", None, |runtime, cri| async move {
+    with_runtime("patient", None, async |_, cri| {
         let (_, id, _) = cri.pod_with("trap 'exit 143' TERM; echo ready; while :; do sleep 0.05; done").await;
         cri.start(&id).await.expect("starts");
         let status = cri.status(&id).await.expect("a status");
@@ -158,25 +156,23 @@ fn a_grace_without_end_is_no_deadline() {
         }
         cri.stop(&id, i64::MAX).await.expect("is stopped");
         assert_eq!(cri.exited(&id).await.exit_code, 143);
-        drop(runtime);
     });
 }
 
 #[test]
 fn a_shim_has_time_for_all_however_much_the_container_writes() {
-    with_runtime("writes", None, |runtime, cri| async move {
+    with_runtime("writes", None, async |_, cri| {
         let (_, id, _) = cri.pod_with("for i in 1 2 3 4; do yes & done; exec sleep 3600").await;
         cri.start(&id).await.expect("starts");
         let answer = cri.exec(&id, "echo here", 30).await.expect("is run");
         assert_eq!((answer.exit_code, &*answer.stdout), (0, &b"here\n"[..]));
         cri.stop(&id, 0).await.expect("is stopped");
-        drop(runtime);
     });
 }
 
 #[test]
 fn an_end_that_the_disk_does_not_take_keeps_its_code() {
-    with_runtime("full", None, |runtime, cri| async move {
+    with_runtime("full", None, async |runtime, cri| {
         let (_, id, _) = cri.pod_with("exit 7").await;
         // The file that is to become `exit.json` cannot be written.
         let folder = runtime.data().join("containers").join(&id);
@@ -189,7 +185,7 @@ fn an_end_that_the_disk_does_not_take_keeps_its_code() {
 
 #[test]
 fn a_second_runtime_on_the_same_folder_is_refused() {
-    with_runtime("twice", None, |runtime, _| async move {
+    with_runtime("twice", None, async |runtime, _| {
         let second = std::process::Command::new(env!("CARGO_BIN_EXE_rubelet-runtime"))
             .arg(runtime.dir().join("other.sock"))
             .arg(runtime.data())
@@ -202,7 +198,7 @@ fn a_second_runtime_on_the_same_folder_is_refused() {
 
 #[test]
 fn a_container_that_cannot_be_asked_is_not_taken_for_gone() {
-    with_runtime("deaf", None, |mut runtime, cri| async move {
+    with_runtime("deaf", None, async |runtime, cri| {
         let (_, id, _) = cri.pod_with("exec sleep 3600").await;
         cri.start(&id).await.expect("starts");
         let process = pid(&cri, &id).await;
