@@ -4,8 +4,9 @@
 //! Three limits, because three things are scarce. To *begin* a command costs processor time for sure, so only a few begin
 //! at once. One that has begun may work or sleep, nobody knows: it is *young* for a while, of which there may be some more.
 //! One that takes longer mostly sleeps, and counts only among all that there may be. So neither commands that sleep for a
-//! moment nor slow ones hold up those of others, and however many work, they cannot take all of the machine. Whoever must
-//! wait is late, in the order of arrival, and never left out; how late shows in the metrics.
+//! moment nor slow ones hold up those of others, and however many work, they cannot take all of the machine. One pod gets a
+//! part of the places only: if all of its commands hang, those of other pods still run. A command that has to wait is late, in
+//! the order of arrival, and never left out; how late shows in the metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,9 @@ const YOUTH: Duration = Duration::from_millis(450);
 
 /// How many are young for each that begins.
 const YOUNG: usize = 8;
+
+/// One pod gets at most this part of all places.
+const PART_OF_A_POD: usize = 4;
 
 /// How many commands of probes run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +49,18 @@ pub(crate) struct Gate {
     beginnings: Arc<Semaphore>,
     youths: Arc<Semaphore>,
     places: Arc<Semaphore>,
+    places_of_a_pod: usize,
     metrics: ProbeMetrics,
 }
+
+/// The places of one pod. Clones are the same.
+#[derive(Clone, Debug)]
+pub(super) struct PodPlaces(Arc<Semaphore>);
 
 /// Leave to run a command, for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Turn {
+    of_pod: Option<OwnedSemaphorePermit>,
     beginning: Option<OwnedSemaphorePermit>,
     youth: Option<OwnedSemaphorePermit>,
     place: Option<OwnedSemaphorePermit>,
@@ -64,20 +74,27 @@ impl Gate {
             beginnings: semaphore(limits.begin_at_once),
             youths: semaphore(limits.begin_at_once.saturating_mul(YOUNG)),
             places: semaphore(limits.at_once),
+            places_of_a_pod: limits.at_once.div_ceil(PART_OF_A_POD),
             metrics,
         }
     }
 
+    /// The places of a pod.
+    pub(super) fn for_a_pod(&self) -> PodPlaces {
+        PodPlaces(Arc::new(Semaphore::new(self.places_of_a_pod.max(1))))
+    }
+
     /// Waits for a turn.
-    pub(super) async fn turn(&self) -> Turn {
+    pub(super) async fn turn(&self, pod: &PodPlaces) -> Turn {
         let _waits = self.metrics.command_waits();
-        // Nobody closes them.
+        // Nobody closes them. That of its pod first: a command that waits for another of its own pod is in nobody's way.
+        let of_pod = pod.0.clone().acquire_owned().await.ok();
         let beginning = self.beginnings.clone().acquire_owned().await.ok();
         let youth = self.youths.clone().acquire_owned().await.ok();
         // Last, so that only what runs has a place: those before it hold up nobody, as nobody could begin without one.
         let place = self.places.clone().acquire_owned().await.ok();
         self.metrics.command_begins();
-        Turn { beginning, youth, place, metrics: self.metrics.clone() }
+        Turn { of_pod, beginning, youth, place, metrics: self.metrics.clone() }
     }
 }
 
@@ -99,7 +116,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.place = None;
+        (self.place, self.of_pod) = (None, None);
         self.metrics.command_ended();
     }
 }
@@ -127,7 +144,7 @@ mod tests {
                     tokio::time::sleep(each).await;
                     running.fetch_sub(1, Ordering::SeqCst);
                 };
-                gate.turn().await.run(command).await;
+                gate.turn(&gate.for_a_pod()).await.run(command).await;
             });
         }
         assert_eq!(tasks.join_all().await.len(), commands, "nobody is left out");
@@ -160,9 +177,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_stops_waiting_takes_no_turn() {
         let gate = Gate::new(ProbeLimits { begin_at_once: 1, at_once: 1 }, ProbeMetrics::default());
-        let held = gate.turn().await;
-        assert!(tokio::time::timeout(Duration::from_secs(1), gate.turn()).await.is_err());
+        let turn = async || gate.turn(&gate.for_a_pod()).await;
+        let held = turn().await;
+        assert!(tokio::time::timeout(Duration::from_secs(1), turn()).await.is_err());
         drop(held);
-        assert!(tokio::time::timeout(Duration::from_secs(1), gate.turn()).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_secs(1), turn()).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn commands_of_one_pod_that_hang_leave_places_to_others() {
+        let gate = Gate::new(ProbeLimits { begin_at_once: 2, at_once: 8 }, ProbeMetrics::default());
+        let (one, other) = (gate.for_a_pod(), gate.for_a_pod());
+        let mut hanging = JoinSet::new();
+        for _ in 0..20 {
+            let (gate, one) = (gate.clone(), one.clone());
+            hanging.spawn(async move { gate.turn(&one).await.run(std::future::pending::<()>()).await });
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let turn = tokio::time::timeout(Duration::from_secs(1), gate.turn(&other)).await;
+        assert!(turn.is_ok(), "of another pod");
+        assert!(tokio::time::timeout(Duration::from_secs(1), gate.turn(&one)).await.is_err(), "of the same");
     }
 }

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::ask::{Asker, Question};
 use super::course::{Course, Kind, Thresholds, Verdict};
+use super::gate::PodPlaces;
 use super::metrics::ProbeMetrics;
 use super::pace::{Pace, age};
 use super::record::{self, Record};
@@ -52,6 +53,8 @@ pub(crate) struct PodProbes<R> {
     prober: Arc<Prober<R>>,
     journal: Journal,
     pod: PodRef,
+    /// For its commands.
+    places: PodPlaces,
     running: BTreeMap<(ContainerId, Kind), Running>,
     verdicts: watch::Sender<Verdicts>,
     changes: watch::Receiver<Verdicts>,
@@ -74,6 +77,7 @@ impl<R: Runtime> PodProbes<R> {
     pub(crate) fn new(prober: Arc<Prober<R>>, journal: Journal, pod: PodRef, disk: Disk) -> Self {
         let (verdicts, changes) = watch::channel(Verdicts::default());
         Self {
+            places: prober.asker.gate.for_a_pod(),
             prober,
             journal,
             pod,
@@ -181,6 +185,7 @@ impl<R: Runtime> PodProbes<R> {
             prober: self.prober.clone(),
             journal: self.journal.clone(),
             pod: self.pod.clone(),
+            places: self.places.clone(),
             kind,
             question,
             pace,

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::ask::{Answer, AskError, Question};
 use super::course::{Course, Kind, Verdict};
+use super::gate::PodPlaces;
 use super::pace::Pace;
 use super::pod_probes::Prober;
 use super::verdicts::Verdicts;
@@ -23,6 +24,7 @@ pub(super) struct Worker<R> {
     pub(super) prober: Arc<Prober<R>>,
     pub(super) journal: Journal,
     pub(super) pod: PodRef,
+    pub(super) places: PodPlaces,
     pub(super) kind: Kind,
     pub(super) question: Question,
     pub(super) pace: Pace,
@@ -73,7 +75,7 @@ impl<R: Runtime> Worker<R> {
     /// Asks once, or as often as it takes to ask; `None` if it could not be asked.
     async fn round(&self, due: Stamp) -> Option<Verdict> {
         let Prober { asker, clock, metrics } = &*self.prober;
-        let turn = asker.turn(&self.question).await;
+        let turn = asker.turn(&self.question, &self.places).await;
         let begun = clock.stamp();
         metrics.late(self.kind, due.until(begun));
         let answer = match turn {

@@ -1,6 +1,9 @@
 //! A connection to a container, over which it can be asked once.
 
+mod closing;
+
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http_body_util::Empty;
@@ -14,11 +17,13 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 use super::Address;
+use closing::EndsUnannounced;
 
 /// Why there was no answer.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +38,8 @@ pub(crate) enum ConnectionError {
     Http(#[from] hyper::Error),
     #[error("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")]
     Late,
+    #[error("context deadline exceeded (Client.Timeout or context cancellation while reading body)")]
+    LateBody,
 }
 
 /// In the words of Go, as people know them from events: `connect: connection refused`.
@@ -44,12 +51,42 @@ fn refusal(error: &io::Error) -> String {
     }
 }
 
-/// Opens a connection.
-pub(crate) async fn dial(address: &Address) -> Result<TcpStream, ConnectionError> {
-    let Address { host, port } = address;
-    TcpStream::connect((host.as_str(), *port))
-        .await
-        .map_err(|source| ConnectionError::Dial { address: address.to_string(), source })
+/// How many names are looked up at the same time.
+const LOOKUPS: usize = 16;
+
+/// Opens connections. Clones share the bound on lookups.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialer {
+    lookups: Arc<Semaphore>,
+}
+
+impl Default for Dialer {
+    fn default() -> Self {
+        Self { lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+    }
+}
+
+impl Dialer {
+    /// Opens a connection.
+    pub(crate) async fn dial(&self, address: &Address) -> Result<TcpStream, ConnectionError> {
+        let connect = async { TcpStream::connect(&self.addresses(address).await?[..]).await };
+        connect.await.map_err(|source| ConnectionError::Dial { address: address.to_string(), source })
+    }
+
+    /// A lookup keeps a thread busy until the name server answers, even if the probe has given up by then. Threads are shared
+    /// with everything that touches the disk, so a lookup keeps its place for as long as it keeps its thread.
+    async fn addresses(&self, Address { host, port }: &Address) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(ip, *port)]);
+        }
+        let place = self.lookups.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let (host, port) = (host.clone(), *port);
+        let lookup = tokio::spawn(async move {
+            let _place = place;
+            lookup_host((host, port)).await.map(Iterator::collect)
+        });
+        lookup.await.map_err(io::Error::other)?
+    }
 }
 
 /// An answer, and what carries it: the body comes as long as this lives.
@@ -60,18 +97,19 @@ pub(super) struct Carried {
 
 /// Asks a container, over a connection of its own.
 pub(super) async fn ask(
+    dialer: &Dialer,
     tls: Option<&Arc<ClientConfig>>,
     address: &Address,
     question: Request<Empty<Bytes>>,
 ) -> Result<Carried, ConnectionError> {
-    let stream = dial(address).await?;
+    let stream = dialer.dial(address).await?;
     let Some(tls) = tls else { return over(stream, question).await };
     let name = ServerName::try_from(address.host.clone())
         .map_err(|error| ConnectionError::Tls(io::Error::other(error)))?;
     let connected = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(refused)?;
     match connected.get_ref().1.alpn_protocol() == Some(HTTP_2) {
         true => over_http2(connected, question).await,
-        false => over(connected, question).await,
+        false => over(EndsUnannounced(connected), question).await,
     }
 }
 
@@ -195,5 +233,36 @@ impl ServerCertVerifier for Anybody {
             SignatureScheme::RSA_PKCS1_SHA1,
             SignatureScheme::ECDSA_SHA1_Legacy,
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_names_wait_for_a_lookup() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let busy = Dialer { lookups: Arc::new(Semaphore::new(0)) };
+        let address = |host: &str| Address { host: host.to_owned(), port };
+        assert!(busy.dial(&address("127.0.0.1")).await.is_ok());
+        let waits = tokio::time::timeout(Duration::from_millis(50), busy.dial(&address("localhost"))).await;
+        assert!(waits.is_err());
+        assert!(Dialer::default().dial(&address("localhost")).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_lookup_keeps_its_place_though_nobody_waits_any_more() {
+        let dialer = Dialer { lookups: Arc::new(Semaphore::new(1)) };
+        let address = Address { host: "localhost".to_owned(), port: 1 };
+        // Polled once: the lookup has begun.
+        let asked = Box::pin(dialer.addresses(&address));
+        assert!(futures_util::FutureExt::now_or_never(asked).is_none());
+        assert_eq!(dialer.lookups.available_permits(), 0, "it is under way");
+        // And gives it back when the answer has come.
+        drop(dialer.lookups.acquire().await.unwrap());
     }
 }

@@ -11,8 +11,9 @@ use hyper::{Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
 use reqwest::Url;
 use rustls::ClientConfig;
+use tokio::time::{Instant, timeout_at};
 
-use super::connection::{self, ConnectionError};
+use super::connection::{self, Carried, ConnectionError, Dialer};
 use super::{Address, KUBERNETES, ReachError};
 
 /// So much of an answer is read.
@@ -34,17 +35,20 @@ pub(crate) enum HttpError {
     NoTls(Arc<str>),
     #[error("Get {url:?}: {source}")]
     NoAnswer { url: String, source: ConnectionError },
+    /// The answer began and did not end.
+    #[error("{0}")]
+    BrokenAnswer(ConnectionError),
     #[error("Get {url:?}: stopped after {MOST_REDIRECTS} redirects")]
     Circles { url: String },
 }
 
 impl HttpError {
-    /// Whether the container was asked and did not answer well; otherwise the question itself was wrong.
+    /// Whether the container was asked and did not answer well; otherwise it cannot be told how it is.
     pub(crate) fn is_about_answer(&self) -> bool {
         match self {
             // A header that cannot be sent keeps a container from answering well, as it does under a kubelet.
             Self::NoAnswer { .. } | Self::Circles { .. } | Self::Header { .. } => true,
-            Self::Reach(_) | Self::BadUrl { .. } | Self::NoTls(_) => false,
+            Self::Reach(_) | Self::BadUrl { .. } | Self::NoTls(_) | Self::BrokenAnswer(_) => false,
         }
     }
 }
@@ -60,55 +64,48 @@ pub(crate) struct HttpAnswer {
 /// Asks containers over HTTP. Clones share everything.
 #[derive(Clone, Debug)]
 pub(crate) struct PodHttp {
+    dialer: Dialer,
     tls: Result<Arc<ClientConfig>, Arc<str>>,
 }
 
 impl Default for PodHttp {
     fn default() -> Self {
-        Self { tls: connection::tls().map_err(|error| error.to_string().into()) }
+        Self { dialer: Dialer::default(), tls: connection::tls().map_err(|error| error.to_string().into()) }
     }
 }
 
 impl PodHttp {
-    /// Asks a container and reads its answer, all of it within so long.
-    pub(crate) async fn get_within(
-        &self,
-        timeout: Duration,
-        who: &str,
-        action: &HTTPGetAction,
-        container: &Container,
-        ips: &[IpAddr],
-    ) -> Result<HttpAnswer, HttpError> {
-        let asked = self.get(who, action, container, ips);
-        match tokio::time::timeout(timeout, asked).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                let url = url(action, container, ips)?;
-                Err(HttpError::NoAnswer { url, source: ConnectionError::Late })
-            }
-        }
+    /// What opens its connections.
+    pub(crate) fn dialer(&self) -> &Dialer {
+        &self.dialer
     }
 
-    /// Asks a container and reads its answer, in the name of `kube-<who>`. Takes as long as it takes.
+    /// Asks a container in the name of `kube-<who>` and reads the beginning of its answer, all of it `within` so long, or
+    /// however long that takes.
     pub(crate) async fn get(
         &self,
+        within: Option<Duration>,
         who: &str,
         action: &HTTPGetAction,
         container: &Container,
         ips: &[IpAddr],
     ) -> Result<HttpAnswer, HttpError> {
+        let until = within.map(|within| Instant::now() + within);
         let text = url(action, container, ips)?;
         let mut headers = headers(&text, who, action)?;
         let mut url =
             Url::parse(&text).map_err(|why| HttpError::BadUrl { url: text, why: why.to_string() })?;
         let asked = url.host_str().map(str::to_owned);
         for _ in 0..MOST_REDIRECTS {
-            let answer = self.ask(&url, &headers).await?;
-            let Some(next) = elsewhere(&url, &answer.0) else { return Ok(answer.1) };
+            let mut carried = self.ask(&url, &headers, until).await?;
             // What a container says of others is not about it: then its answer is that it sends us there.
-            if next.host_str() != asked.as_deref() {
-                return Ok(answer.1);
-            }
+            let next = elsewhere(&url, &carried.answer).filter(|next| next.host_str() == asked.as_deref());
+            let Some(next) = next else {
+                let code = carried.answer.status().as_u16();
+                let body = before(until, beginning(carried.answer.body_mut())).await;
+                let body = body.unwrap_or(Err(ConnectionError::LateBody)).map_err(HttpError::BrokenAnswer)?;
+                return Ok(HttpAnswer { code, body });
+            };
             if next.origin() != url.origin() {
                 headers.remove(HOST);
             }
@@ -117,7 +114,12 @@ impl PodHttp {
         Err(HttpError::Circles { url: url.to_string() })
     }
 
-    async fn ask(&self, url: &Url, headers: &HeaderMap) -> Result<(Redirect, HttpAnswer), HttpError> {
+    async fn ask(
+        &self,
+        url: &Url,
+        headers: &HeaderMap,
+        until: Option<Instant>,
+    ) -> Result<Carried, HttpError> {
         let refused = |why: &str| HttpError::BadUrl { url: url.to_string(), why: why.to_owned() };
         let tls = match url.scheme() {
             "https" => Some(self.tls.as_ref().map_err(|why| HttpError::NoTls(why.clone()))?),
@@ -137,39 +139,36 @@ impl PodHttp {
             let host = HeaderValue::from_str(&address.to_string());
             question.headers_mut().insert(HOST, host.map_err(|_| refused("its host cannot be sent"))?);
         }
-        let no_answer = |source| HttpError::NoAnswer { url: url.to_string(), source };
-        let mut carried = connection::ask(tls, &address, question).await.map_err(no_answer)?;
-        let redirect = Redirect::of(&carried.answer);
-        let code = carried.answer.status().as_u16();
-        let body = beginning(carried.answer.body_mut()).await;
-        let body = body.map_err(|error| no_answer(ConnectionError::Http(error)))?;
-        Ok((redirect, HttpAnswer { code, body }))
+        let carried = before(until, connection::ask(&self.dialer, tls, &address, question)).await;
+        carried
+            .unwrap_or(Err(ConnectionError::Late))
+            .map_err(|source| HttpError::NoAnswer { url: url.to_string(), source })
+    }
+}
+
+/// What comes of something by then; nothing if it takes longer.
+async fn before<T>(until: Option<Instant>, something: impl Future<Output = T>) -> Option<T> {
+    match until {
+        Some(until) => timeout_at(until, something).await.ok(),
+        None => Some(something.await),
     }
 }
 
 /// Where an answer sends us, if anywhere.
-struct Redirect(Option<String>);
-
-impl Redirect {
-    fn of(answer: &Response<Incoming>) -> Self {
-        let follows = matches!(
-            answer.status(),
-            StatusCode::MOVED_PERMANENTLY
-                | StatusCode::FOUND
-                | StatusCode::SEE_OTHER
-                | StatusCode::TEMPORARY_REDIRECT
-                | StatusCode::PERMANENT_REDIRECT
-        );
-        let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-        Self(location.filter(|_| follows).map(str::to_owned))
-    }
+fn elsewhere(url: &Url, answer: &Response<Incoming>) -> Option<Url> {
+    let sends_us_on = matches!(
+        answer.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    let location = answer.headers().get(LOCATION).filter(|_| sends_us_on)?;
+    url.join(location.to_str().ok()?).ok()
 }
 
-fn elsewhere(url: &Url, redirect: &Redirect) -> Option<Url> {
-    url.join(redirect.0.as_deref()?).ok()
-}
-
-async fn beginning(body: &mut Incoming) -> Result<String, hyper::Error> {
+async fn beginning(body: &mut Incoming) -> Result<String, ConnectionError> {
     let mut read = Vec::new();
     while read.len() < MOST_BODY
         && let Some(frame) = body.frame().await

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-pub(crate) use connection::{ConnectionError, dial};
+pub(crate) use connection::{ConnectionError, Dialer};
 pub(crate) use http::{HttpError, PodHttp};
 
 /// The version of Kubernetes whose behaviour this is, as containers are told.

@@ -20,6 +20,25 @@ const KEY: &[u8] = include_bytes!("testkit/key.der");
 
 type Answers = dyn Fn(&str) -> String + Send + Sync;
 
+/// Whether a server says that it closes a connection.
+#[derive(Clone, Copy)]
+enum Closing {
+    Announced,
+    Abrupt,
+}
+
+fn acceptor(certificate: &'static [u8], versions: &[&'static SupportedProtocolVersion]) -> TlsAcceptor {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key = provider.key_provider.load_private_key(PrivatePkcs8KeyDer::from(KEY).into()).unwrap();
+    let certified = CertifiedKey::new(vec![certificate.into()], key);
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+    TlsAcceptor::from(Arc::new(config))
+}
+
 /// A server, for as long as this lives.
 pub(crate) struct TestServer {
     pub(crate) port: u16,
@@ -30,7 +49,7 @@ pub(crate) struct TestServer {
 impl TestServer {
     /// One that gives, for what it was asked, this.
     pub(crate) async fn start(answers: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
-        Self::serve(None, Arc::new(answers)).await
+        Self::serve(None, Closing::Announced, Arc::new(answers)).await
     }
 
     /// The same, over TLS.
@@ -44,15 +63,32 @@ impl TestServer {
         versions: &[&'static SupportedProtocolVersion],
         answers: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Self {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let key = provider.key_provider.load_private_key(PrivatePkcs8KeyDer::from(KEY).into()).unwrap();
-        let certified = CertifiedKey::new(vec![certificate.into()], key);
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(versions)
-            .unwrap()
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-        Self::serve(Some(TlsAcceptor::from(Arc::new(config))), Arc::new(answers)).await
+        Self::serve(Some(acceptor(certificate, versions)), Closing::Announced, Arc::new(answers)).await
+    }
+
+    /// One over TLS that closes connections without announcing it.
+    pub(crate) async fn start_abrupt_tls(
+        version: &'static SupportedProtocolVersion,
+        answers: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> Self {
+        let tls = acceptor(CERTIFICATE, &[version]);
+        Self::serve(Some(tls), Closing::Abrupt, Arc::new(answers)).await
+    }
+
+    /// One that says this, and then nothing more, without hanging up.
+    pub(crate) async fn start_stalling(words: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut held = Vec::new();
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.write_all(words.as_bytes()).await.unwrap();
+                held.push(stream);
+            }
+        });
+        Self { port, asked: Arc::default(), serving }
     }
 
     /// One that speaks HTTP/2 only, and answers 200 with whom and what it was asked for.
@@ -85,7 +121,7 @@ impl TestServer {
         Self { port, asked: Arc::default(), serving }
     }
 
-    async fn serve(tls: Option<TlsAcceptor>, answers: Arc<Answers>) -> Self {
+    async fn serve(tls: Option<TlsAcceptor>, closing: Closing, answers: Arc<Answers>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -95,10 +131,10 @@ impl TestServer {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 match &tls {
-                    None => answer(stream, &*answers, &memory).await,
+                    None => answer(stream, closing, &*answers, &memory).await,
                     Some(tls) => {
                         if let Ok(stream) = tls.accept(stream).await {
-                            answer(stream, &*answers, &memory).await;
+                            answer(stream, closing, &*answers, &memory).await;
                         }
                     }
                 }
@@ -130,6 +166,7 @@ impl TestServer {
 
 async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
+    closing: Closing,
     answers: &Answers,
     memory: &Mutex<Vec<String>>,
 ) {
@@ -150,7 +187,10 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     let answer = answers(&head);
     memory.lock().push(head);
     let _ = stream.write_all(answer.as_bytes()).await;
-    let _ = stream.shutdown().await;
+    let _ = match closing {
+        Closing::Announced => stream.shutdown().await,
+        Closing::Abrupt => stream.flush().await,
+    };
 }
 
 /// An answer with a code, a header and a body.

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use hyper::header::AUTHORIZATION;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Pod};
 use rubelet_model::ContainerId;
 
@@ -57,7 +58,7 @@ impl<R> Tools<R> {
             journal,
             id,
             container,
-            ips: spec::reachable_ips(pod, ips, &self.settings.node.host_ips),
+            ips: spec::reachable_ips(pod, ips, &self.settings.host_ips.now()),
         }
     }
 }
@@ -86,13 +87,16 @@ impl<R: Runtime> Hooked<'_, R> {
     /// Asks the container; any answer will do. Hooks that say `HTTPS` were once asked in plain HTTP, and some containers
     /// still count on it.
     async fn http_get(&self, action: &HTTPGetAction) -> Result<(), HttpError> {
-        let asked = self.http.get("lifecycle", action, self.container, &self.ips).await;
-        let Err(error) = asked else { return Ok(()) };
+        let Err(error) = self.asked(action).await else { return Ok(()) };
         if !matches!(&error, HttpError::NoAnswer { source: ConnectionError::PlainAnswer, .. }) {
             return Err(error);
         }
-        let plain = HTTPGetAction { scheme: Some("HTTP".to_owned()), ..action.clone() };
-        if self.http.get("lifecycle", &plain, self.container, &self.ips).await.is_err() {
+        let mut plain = HTTPGetAction { scheme: Some("HTTP".to_owned()), ..action.clone() };
+        // Meant for encrypted connections only.
+        plain.http_headers.iter_mut().for_each(|all| {
+            all.retain(|header| !header.name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
+        });
+        if self.asked(&plain).await.is_err() {
             return Err(error);
         }
         let name = &self.container.name;
@@ -101,6 +105,14 @@ impl<R: Runtime> Hooked<'_, R> {
         );
         self.journal.warning(Some(name), "LifecycleHTTPFallback", message);
         Ok(())
+    }
+
+    async fn asked(&self, action: &HTTPGetAction) -> Result<(), HttpError> {
+        match self.http.get(None, "lifecycle", action, self.container, &self.ips).await {
+            // It was asked, and began to answer.
+            Ok(_) | Err(HttpError::BrokenAnswer(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }
 

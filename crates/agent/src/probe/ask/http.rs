@@ -15,7 +15,7 @@ pub(super) async fn ask(
     ips: &[IpAddr],
     timeout: Duration,
 ) -> Result<Answer, AskError> {
-    match http.get_within(timeout, "probe", action, container, ips).await {
+    match http.get(Some(timeout), "probe", action, container, ips).await {
         Ok(answer) => Ok(match answer.code {
             200..=299 => Answer::Good,
             300..=399 => Answer::Odd(format!("Probe terminated redirects, Response body: {}", answer.body)),

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Container, Probe};
 use rubelet_model::ContainerId;
 
 use super::course::Verdict;
-use super::gate::{Gate, Turn};
+use super::gate::{Gate, PodPlaces, Turn};
 use crate::reach::{HttpError, PodHttp, ReachError};
 use crate::runtime::{CallError, Runtime};
 
@@ -74,9 +74,9 @@ pub(crate) struct Asker<R> {
 
 impl<R: Runtime> Asker<R> {
     /// Waits until a container may be asked: commands take turns.
-    pub(super) async fn turn(&self, question: &Question) -> Option<Turn> {
+    pub(super) async fn turn(&self, question: &Question, pod: &PodPlaces) -> Option<Turn> {
         match question.probe.exec {
-            Some(_) => Some(self.gate.turn().await),
+            Some(_) => Some(self.gate.turn(pod).await),
             None => None,
         }
     }
@@ -89,7 +89,7 @@ impl<R: Runtime> Asker<R> {
         } else if let Some(action) = &probe.http_get {
             http::ask(&self.http, action, container, ips, *timeout).await
         } else if let Some(action) = &probe.tcp_socket {
-            tcp::ask(action, container, ips, *timeout).await
+            tcp::ask(self.http.dialer(), action, container, ips, *timeout).await
         } else if let Some(action) = &probe.grpc {
             grpc::ask(action, container, ips, *timeout).await
         } else {

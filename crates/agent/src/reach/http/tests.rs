@@ -7,7 +7,7 @@ use crate::reach::testkit::{TestServer, reply};
 
 async fn ask(action: &HTTPGetAction) -> Result<HttpAnswer, String> {
     let ips = [Ipv4Addr::LOCALHOST.into()];
-    let asked = PodHttp::default().get("probe", action, &Container::default(), &ips).await;
+    let asked = PodHttp::default().get(None, "probe", action, &Container::default(), &ips).await;
     asked.map_err(|error| error.to_string())
 }
 
@@ -135,4 +135,35 @@ async fn a_server_that_speaks_http_2_only_is_asked_in_it() {
     let answer = |host: String| Ok(HttpAnswer { code: 200, body: format!("https://{host}/healthz?full=1") });
     assert_eq!(ask(&action).await, answer(format!("127.0.0.1:{}", server.port)));
     assert_eq!(ask(&with_headers(action, &[("Host", "me.example")])).await, answer("me.example".to_owned()));
+}
+
+#[tokio::test]
+async fn a_tls_connection_may_be_closed_without_a_word_if_the_answer_is_whole() {
+    let without_length = "HTTP/1.1 200 Told\r\n\r\nall of it";
+    let cut = "HTTP/1.1 200 Told\r\ncontent-length: 100\r\n\r\nsome of it";
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        for (answer, wanted) in [(without_length, Some("all of it")), (cut, None)] {
+            let server = TestServer::start_abrupt_tls(version, move |_| answer.to_owned()).await;
+            let body = ask(&server.action("/", "HTTPS")).await.map(|answer| answer.body);
+            assert_eq!(body.as_deref().ok(), wanted, "{version:?}: {body:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_says_nothing_of_the_container() {
+    let server = TestServer::start(|_| "HTTP/1.1 200 Told\r\ncontent-length: 9\r\n\r\ncut".to_owned()).await;
+    let ips = [Ipv4Addr::LOCALHOST.into()];
+    let container = Container::default();
+    let http = PodHttp::default();
+    let action = server.action("/", "HTTP");
+    let broken = http.get(None, "probe", &action, &container, &ips).await.unwrap_err();
+    assert!(matches!(broken, HttpError::BrokenAnswer(_)) && !broken.is_about_answer(), "{broken:?}");
+    let stalls = TestServer::start_stalling("HTTP/1.1 200 Told\r\ncontent-length: 9\r\n\r\ncut").await;
+    let soon = Some(Duration::from_millis(200));
+    let late = http.get(soon, "probe", &stalls.action("/", "HTTP"), &container, &ips).await.unwrap_err();
+    assert!(matches!(late, HttpError::BrokenAnswer(ConnectionError::LateBody)), "{late:?}");
+    let silent = TestServer::start_stalling("").await;
+    let late = http.get(soon, "probe", &silent.action("/", "HTTP"), &container, &ips).await.unwrap_err();
+    assert!(late.is_about_answer() && matches!(late, HttpError::NoAnswer { .. }), "{late:?}");
 }

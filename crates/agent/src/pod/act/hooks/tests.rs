@@ -1,6 +1,6 @@
 use std::net::Ipv4Addr;
 
-use k8s_openapi::api::core::v1::{ExecAction, SleepAction, TCPSocketAction};
+use k8s_openapi::api::core::v1::{ExecAction, HTTPHeader, SleepAction, TCPSocketAction};
 
 use super::*;
 use crate::reach::testkit::{TestServer, reply};
@@ -41,10 +41,22 @@ async fn any_answer_over_http_will_do() {
 async fn a_container_that_speaks_no_tls_is_asked_in_plain_and_people_are_told() {
     let server = TestServer::start(|_| reply(200, "", "")).await;
     let (runtime, journal) = (FakeRuntime::default(), Journal::new(pleg::Clock::start()));
-    run(&runtime, &journal, http(server.action("/bye", "HTTPS"))).await.unwrap();
+    let header = |name: &str| HTTPHeader { name: name.to_owned(), value: "secret".to_owned() };
+    let headers = Some(vec![header("authorization"), header("X-Other")]);
+    let action = HTTPGetAction { http_headers: headers, ..server.action("/bye", "HTTPS") };
+    run(&runtime, &journal, http(action)).await.unwrap();
     let told: Vec<_> = journal.told().into_iter().map(|one| one.reason).collect();
     assert_eq!(told, ["LifecycleHTTPFallback"]);
-    assert!(server.asked()[1].starts_with("GET /bye"), "{:?}", server.asked());
+    let plain = server.asked().remove(1);
+    assert!(plain.starts_with("GET /bye") && plain.contains("X-Other: secret"), "{plain}");
+    assert!(!plain.to_lowercase().contains("authorization"), "it was for TLS only: {plain}");
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_will_do() {
+    let server = TestServer::start(|_| "HTTP/1.1 200 Told\r\ncontent-length: 9\r\n\r\ncut".to_owned()).await;
+    let (runtime, journal) = (FakeRuntime::default(), Journal::new(pleg::Clock::start()));
+    run(&runtime, &journal, http(server.action("/bye", "HTTP"))).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
