@@ -1,5 +1,5 @@
-//! How far somebody has read the logs of containers who is to miss nothing: what he has not read is not removed, however often
-//! the container was started again meanwhile.
+//! How far somebody has read the logs of containers who must miss nothing: what has not been read is kept, however often the
+//! container was restarted or its log was rotated in the meantime.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,52 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// What was read of the logs of containers. Clones are the same.
+/// The device and inode of a file: renaming it, as rotation does, does not change them.
+pub type FileId = (u64, u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    number: u32,
+    file: FileId,
+}
+
+/// What has been read of the logs of containers. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct LogReader(Arc<Mutex<BTreeMap<PathBuf, u32>>>);
+pub struct LogReader(Arc<Mutex<BTreeMap<PathBuf, Reading>>>);
 
 impl LogReader {
-    /// Of the container whose logs are in `folder` all instances before this one were read.
-    pub fn note_read_before(&self, folder: &Path, number: u32) {
-        let mut read = self.0.lock();
-        if read.get(folder) != Some(&number) {
-            read.insert(folder.to_owned(), number);
+    /// This file of this instance is being read, of the container whose logs are in `folder`. Everything before it was read.
+    pub fn note_reading(&self, folder: &Path, number: u32, file: FileId) {
+        let reading = Reading { number, file };
+        let mut all = self.0.lock();
+        if all.get(folder) != Some(&reading) {
+            all.insert(folder.to_owned(), reading);
         }
     }
 
     /// Whether the log of this instance is still to be read.
     pub(crate) fn is_to_read(&self, folder: &Path, number: u32) -> bool {
-        self.0.lock().get(folder).is_none_or(|begun| number >= *begun)
+        self.0.lock().get(folder).is_none_or(|reading| number >= reading.number)
+    }
+
+    /// The oldest of these rotated parts of the log of an instance that is still to be read, if one is. They are given oldest
+    /// first; the file that is written to now is not among them.
+    pub(crate) fn first_unread<'a>(
+        &self,
+        folder: &Path,
+        number: u32,
+        parts: &[(&'a str, FileId)],
+    ) -> Option<&'a str> {
+        let reading = self.0.lock().get(folder).copied();
+        let from = match reading {
+            Some(reading) if reading.number > number => return None,
+            // If it is none of the parts, it is the file that is written to.
+            Some(reading) if reading.number == number => {
+                parts.iter().position(|(_, file)| *file == reading.file)?
+            }
+            _ => 0,
+        };
+        parts.get(from).map(|(name, _)| *name)
     }
 }
 
@@ -31,11 +61,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_is_to_be_read_that_was_not() {
+    fn instances_are_to_be_read_until_a_later_one_is_being_read() {
         let reader = LogReader::default();
         let (one, other) = (Path::new("/logs/a"), Path::new("/logs/b"));
-        reader.note_read_before(one, 2);
+        reader.note_reading(one, 2, (1, 1));
         let to_read = |folder| (0..4).filter(|number| reader.is_to_read(folder, *number)).collect::<Vec<_>>();
         assert_eq!((to_read(one), to_read(other)), (vec![2, 3], vec![0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn parts_are_to_be_read_from_the_one_that_is_being_read() {
+        let folder = Path::new("/logs/a");
+        let parts = [("0.log.1", (1, 1)), ("0.log.2", (1, 2)), ("0.log.3", (1, 3))];
+        for (reading, wanted) in [
+            (None, Some("0.log.1")),
+            (Some((0, (1, 2))), Some("0.log.2")),
+            // The file that is written to.
+            (Some((0, (1, 9))), None),
+            (Some((1, (1, 2))), None),
+        ] {
+            let reader = LogReader::default();
+            if let Some((number, file)) = reading {
+                reader.note_reading(folder, number, file);
+            }
+            assert_eq!(reader.first_unread(folder, 0, &parts), wanted, "{reading:?}");
+            assert_eq!(reader.first_unread(folder, 0, &[]), None);
+        }
+        let reader = LogReader::default();
+        reader.note_reading(folder, 0, (1, 2));
+        assert_eq!(
+            reader.first_unread(folder, 1, &parts),
+            Some("0.log.1"),
+            "of a later instance nothing was read"
+        );
     }
 }

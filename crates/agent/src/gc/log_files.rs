@@ -2,13 +2,17 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::log_plan::{COMPRESSED, LogPolicy, UNFINISHED, plan};
+use crate::log_reader::{FileId, LogReader};
 
 /// What a log needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +35,19 @@ pub(super) fn need(log: &Path, policy: LogPolicy) -> Need {
     }
 }
 
-/// Makes room, and moves the log out of the way; gives where it went.
-pub(super) fn rotate(log: &Path, policy: LogPolicy, now: Timestamp) -> io::Result<PathBuf> {
+/// Makes room, and moves the log out of the way; gives where it went. What the reader is still to read stays.
+pub(super) fn rotate(
+    log: &Path,
+    policy: LogPolicy,
+    reader: Option<&LogReader>,
+    now: Timestamp,
+) -> io::Result<PathBuf> {
     let folder = log.parent().unwrap_or(Path::new("/"));
     let name = log.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let names: Vec<String> =
         fs::read_dir(folder)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    let plan = plan(name, &names, policy);
+    let unread = reader.and_then(|reader| first_unread(reader, folder, name, &names));
+    let plan = plan(name, &names, policy, unread.as_deref());
     for name in &plan.remove {
         fs::remove_file(folder.join(name))?;
     }
@@ -49,9 +59,28 @@ pub(super) fn rotate(log: &Path, policy: LogPolicy, now: Timestamp) -> io::Resul
     Ok(rotated)
 }
 
-/// Takes a rotation back.
+/// The oldest rotated part of a log that the reader is still to read.
+fn first_unread(reader: &LogReader, folder: &Path, log: &str, names: &[String]) -> Option<String> {
+    let number = log.strip_suffix(".log")?.parse().ok()?;
+    let prefix = format!("{log}.");
+    let mut parts: Vec<(&str, FileId)> = names
+        .iter()
+        .filter(|name| name.starts_with(&prefix) && !name.ends_with(UNFINISHED))
+        .filter_map(|name| {
+            let metadata = folder.join(name).metadata().ok()?;
+            Some((name.as_str(), (metadata.dev(), metadata.ino())))
+        })
+        .collect();
+    parts.sort_unstable();
+    reader.first_unread(folder, number, &parts).map(str::to_owned)
+}
+
+/// Takes a rotation back, unless the runtime has opened the log anew after all.
 pub(super) fn put_back(rotated: &Path, log: &Path) -> io::Result<()> {
-    fs::rename(rotated, log)
+    match renameat_with(CWD, rotated, CWD, log, RenameFlags::NOREPLACE) {
+        Err(Errno::EXIST) => Ok(()),
+        moved => Ok(moved?),
+    }
 }
 
 fn compress(part: &Path) -> io::Result<()> {
@@ -83,7 +112,7 @@ mod tests {
         for second in 0..4 {
             fs::write(&log, format!("part {second}\n")).unwrap();
             assert_eq!(need(&log, policy), Need::Rotation);
-            rotate(&log, policy, at(second)).unwrap();
+            rotate(&log, policy, None, at(second)).unwrap();
             assert_eq!(
                 need(&log, policy),
                 Need::Reopening,
@@ -98,9 +127,32 @@ mod tests {
         let mut text = String::new();
         flate2::read::GzDecoder::new(packed).read_to_string(&mut text).unwrap();
         assert_eq!(text, "part 2\n");
+        let newest = folder.path().join("0.log.19700101-000003");
         fs::write(&log, "").unwrap();
         assert_eq!(need(&log, policy), Need::Nothing);
-        put_back(&folder.path().join("0.log.19700101-000003"), &log).unwrap();
+        put_back(&newest, &log).unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "", "the runtime writes there");
+        assert!(newest.exists());
+        fs::remove_file(&log).unwrap();
+        put_back(&newest, &log).unwrap();
         assert_eq!(fs::read_to_string(&log).unwrap(), "part 3\n");
+    }
+
+    #[test]
+    fn a_reader_that_is_late_finds_every_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("7.log");
+        let (policy, reader) = (LogPolicy { max_size: 1, max_files: 2 }, LogReader::default());
+        let rotate_at = |second: i64| {
+            fs::write(&log, format!("{second}")).unwrap();
+            rotate(&log, policy, Some(&reader), Timestamp::from_second(second).unwrap()).unwrap()
+        };
+        let parts: Vec<PathBuf> = (0..4).map(rotate_at).collect();
+        assert!(parts.iter().all(|part| part.exists()), "nobody has read anything");
+        let metadata = parts[2].metadata().unwrap();
+        reader.note_reading(folder.path(), 7, (metadata.dev(), metadata.ino()));
+        rotate_at(4);
+        let left: Vec<bool> = parts.iter().map(|part| part.exists()).collect();
+        assert_eq!(left, [false, false, true, true]);
     }
 }

@@ -29,8 +29,8 @@ pub(super) const UNFINISHED: &str = ".tmp";
 /// The ending of a part that has been.
 pub(super) const COMPRESSED: &str = ".gz";
 
-/// Looks at the files beside a log.
-pub(super) fn plan(log: &str, names: &[String], policy: LogPolicy) -> LogPlan {
+/// Looks at the files beside a log. Parts from `first_unread` on stay as they are: somebody is still to read them.
+pub(super) fn plan(log: &str, names: &[String], policy: LogPolicy, first_unread: Option<&str>) -> LogPlan {
     let prefix = format!("{log}.");
     let of_log = || names.iter().filter(|name| name.starts_with(&prefix));
     let mut plan = LogPlan {
@@ -43,8 +43,10 @@ pub(super) fn plan(log: &str, names: &[String], policy: LogPolicy) -> LogPlan {
     // One part is made by the rotation to come, and one file is the log itself.
     let keep = policy.max_files.saturating_sub(2);
     let too_many = parts.len().saturating_sub(keep);
-    plan.remove.extend(parts.drain(..too_many).cloned());
-    plan.compress = parts.into_iter().filter(|name| !name.ends_with(COMPRESSED)).cloned().collect();
+    let was_read = |name: &String| first_unread.is_none_or(|first| name.as_str() < first);
+    plan.remove.extend(parts.drain(..too_many).filter(|name| was_read(name)).cloned());
+    let is_plain = |name: &&String| !name.ends_with(COMPRESSED);
+    plan.compress = parts.into_iter().filter(is_plain).filter(|name| was_read(name)).cloned().collect();
     plan
 }
 
@@ -53,9 +55,34 @@ mod tests {
     use super::*;
 
     fn planned(names: &[&str], max_files: usize) -> (Vec<String>, Vec<String>) {
+        planned_for(names, max_files, None)
+    }
+
+    fn planned_for(
+        names: &[&str],
+        max_files: usize,
+        first_unread: Option<&str>,
+    ) -> (Vec<String>, Vec<String>) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let LogPlan { remove, compress } = plan("0.log", &names, LogPolicy { max_size: 1, max_files });
+        let policy = LogPolicy { max_size: 1, max_files };
+        let LogPlan { remove, compress } = plan("0.log", &names, policy, first_unread);
         (remove, compress)
+    }
+
+    #[test]
+    fn what_is_still_to_be_read_is_neither_removed_nor_compressed() {
+        let names = ["0.log", "0.log.1.gz", "0.log.2", "0.log.3", "0.log.4"];
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        for (max_files, first_unread, remove, compress) in [
+            (9, Some("0.log.3"), &[][..], &["0.log.2"][..]),
+            (2, Some("0.log.3"), &["0.log.1.gz", "0.log.2"], &[]),
+            (2, Some("0.log.1.gz"), &[], &[]),
+            (4, Some("0.log.4"), &["0.log.1.gz", "0.log.2"], &["0.log.3"]),
+            (4, None, &["0.log.1.gz", "0.log.2"], &["0.log.3", "0.log.4"]),
+        ] {
+            let wanted = (owned(remove), owned(compress));
+            assert_eq!(planned_for(&names, max_files, first_unread), wanted, "{max_files} {first_unread:?}");
+        }
     }
 
     #[test]

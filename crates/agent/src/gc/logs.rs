@@ -4,18 +4,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use pleg::CacheReader;
 use rubelet_model::{ContainerId, ContainerState, PodUid};
 use tokio::time::MissedTickBehavior;
 
 use super::log_files::{Need, need, put_back, rotate};
 use super::log_plan::LogPolicy;
+use crate::log_reader::LogReader;
 use crate::off_thread::off_thread;
 use crate::runtime::Runtime;
 use crate::volumes::DataDirectory;
 
 /// How often to look.
 const PERIOD: Duration = Duration::from_secs(10);
+
+/// How many logs are rotated at the same time.
+const AT_ONCE: usize = 8;
 
 /// Rotates logs.
 #[derive(Debug)]
@@ -27,6 +32,8 @@ pub struct LogRotation<R> {
     /// Nor are logs elsewhere.
     logs: PathBuf,
     policy: LogPolicy,
+    /// Who must be able to read all of them.
+    reader: Option<LogReader>,
 }
 
 /// A container that runs, of a pod that may be ours.
@@ -45,7 +52,13 @@ impl<R: Runtime> LogRotation<R> {
         logs: PathBuf,
         policy: LogPolicy,
     ) -> Self {
-        Self { runtime, cache, data, logs, policy }
+        Self { runtime, cache, data, logs, policy, reader: None }
+    }
+
+    /// Keeps what this reader is still to read.
+    #[must_use]
+    pub fn read_by(self, reader: Option<LogReader>) -> Self {
+        Self { reader, ..self }
     }
 
     /// Runs until it is dropped.
@@ -69,13 +82,13 @@ impl<R: Runtime> LogRotation<R> {
                 .filter(|(need, container)| *need != Need::Nothing && is_ours(&container.pod))
                 .collect::<Vec<_>>()
         });
-        for (need, Running { id, log, .. }) in needy.await {
-            match need {
-                Need::Nothing => {}
-                Need::Rotation => self.rotate(&id, log).await,
-                Need::Reopening => self.reopen(&id, &log).await,
-            }
-        }
+        // A runtime that hangs on one container holds up few others.
+        let tend = async |(need, Running { id, log, .. })| match need {
+            Need::Nothing => {}
+            Need::Rotation => self.rotate(&id, log).await,
+            Need::Reopening => self.reopen(&id, &log).await,
+        };
+        stream::iter(needy.await).for_each_concurrent(AT_ONCE, tend).await;
     }
 
     fn running(&self) -> Vec<Running> {
@@ -101,9 +114,9 @@ impl<R: Runtime> LogRotation<R> {
     }
 
     async fn rotate(&self, id: &ContainerId, log: PathBuf) {
-        let policy = self.policy;
-        let path = log.clone();
-        let rotated = match off_thread(move || rotate(&path, policy, crate::clock::now())).await {
+        let (policy, path, reader) = (self.policy, log.clone(), self.reader.clone());
+        let rotating = move || rotate(&path, policy, reader.as_ref(), crate::clock::now());
+        let rotated = match off_thread(rotating).await {
             Ok(rotated) => rotated,
             Err(error) => {
                 tracing::warn!(log = %log.display(), %error, "cannot rotate a log");

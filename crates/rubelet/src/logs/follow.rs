@@ -134,8 +134,8 @@ fn show_all(news: &Receiver<News>, reader: &LogReader, complain: impl Fn(&io::Er
         };
         for followed in &mut all {
             let shown = followed.show(is_over);
-            if let Some(number) = followed.tail.instance() {
-                reader.note_read_before(&followed.folder, number);
+            if let Some((number, file)) = followed.tail.reading() {
+                reader.note_reading(&followed.folder, number, file);
             }
             if let Err(error) = shown
                 && error.kind() != io::ErrorKind::BrokenPipe
@@ -155,7 +155,7 @@ fn take(all: &mut Vec<Followed>, news: News) {
     match news {
         News::Container { folder, prefix } => {
             let printer = Printer::new(Style { prefix, ..Style::default() });
-            let tail = Tail::new(folder.clone(), 0, None);
+            let tail = Tail::of_everything(folder.clone());
             all.push(Followed { folder, tail, printer, ended_before: 0 });
         }
         News::Ended { folder, before } => {
@@ -187,7 +187,7 @@ impl Followed {
         if let Err(error) = read {
             tracing::warn!(%error, "a log cannot be read");
         }
-        let has_ended = tail.instance().is_none_or(|number| number < *ended_before);
+        let has_ended = tail.reading().is_none_or(|(number, _)| number < *ended_before);
         // What an instance said last is shown when it has ended, and not when the next one begins.
         if is_over || has_ended {
             keep(printer.end_lines(&mut streams));

@@ -8,6 +8,8 @@ use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rubelet_agent::settings::FileId;
+
 use super::files::{instances, parts};
 
 /// How much is read at once.
@@ -20,7 +22,7 @@ const LONGEST_LINE: usize = 1 << 20;
 pub(crate) struct LogFile {
     file: File,
     /// By which it is known whatever it is called.
-    inode: (u64, u64),
+    inode: FileId,
     position: u64,
     /// The beginning of a line that has not ended yet.
     rest: Vec<u8>,
@@ -75,7 +77,7 @@ impl LogFile {
     }
 }
 
-fn inode(metadata: &fs::Metadata) -> (u64, u64) {
+fn inode(metadata: &fs::Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
@@ -160,12 +162,21 @@ pub(crate) enum Told<'a> {
     EndOfInstance,
 }
 
+/// Where to begin with the log of an instance.
+#[derive(Clone, Copy)]
+enum Begin {
+    /// With its oldest part.
+    Oldest,
+    /// With the file that is written to, or its last few lines.
+    Newest { last_lines: Option<usize> },
+}
+
 /// Reads the log of a container as it grows.
 pub(crate) struct Tail {
     folder: PathBuf,
     /// No older instance is read.
     from: u32,
-    last_lines: Option<usize>,
+    begin: Begin,
     at: Option<At>,
 }
 
@@ -173,7 +184,12 @@ impl Tail {
     /// The logs of the container whose logs are in `folder`: of the oldest instance that has one, but not of one before
     /// `from`, and of those after it. Of the first file only the last few lines, if so many are named.
     pub(crate) fn new(folder: PathBuf, from: u32, last_lines: Option<usize>) -> Self {
-        Self { folder, from, last_lines, at: None }
+        Self { folder, from, begin: Begin::Newest { last_lines }, at: None }
+    }
+
+    /// All logs of the container whose logs are in `folder`, rotated parts included.
+    pub(crate) fn of_everything(folder: PathBuf) -> Self {
+        Self { folder, from: 0, begin: Begin::Oldest, at: None }
     }
 
     /// Tells every line that was written since. Whether anything was there.
@@ -190,9 +206,9 @@ impl Tail {
         Ok(())
     }
 
-    /// The instance that is being read, if there is one yet. All before it were read.
-    pub(crate) fn instance(&self) -> Option<u32> {
-        self.at.as_ref().map(|at| at.number)
+    /// The instance that is being read, if there is one yet, and the file of its log. All before them was read.
+    pub(crate) fn reading(&self) -> Option<(u32, FileId)> {
+        self.at.as_ref().map(|at| (at.number, at.file.inode))
     }
 
     fn go_on(&mut self, tell: &mut dyn FnMut(Told<'_>), is_over: bool) -> io::Result<bool> {
@@ -233,9 +249,17 @@ impl Tail {
         let Some(number) = instances(&self.folder).into_iter().find(|number| *number >= self.from) else {
             return Ok(None);
         };
-        let file = open_if_there(&self.folder.join(format!("{number}.log")), self.last_lines)?;
+        let log = || self.folder.join(format!("{number}.log"));
+        let file = match self.begin {
+            Begin::Oldest => {
+                let oldest = parts(&self.folder, number).into_iter().next().unwrap_or_else(log);
+                open_if_there(&oldest, None)?
+            }
+            Begin::Newest { last_lines } => open_if_there(&log(), last_lines)?,
+        };
         if file.is_some() {
-            self.last_lines = None;
+            // Of whatever comes later nothing may be left out.
+            self.begin = Begin::Oldest;
         }
         Ok(file.map(|file| At { number, file, was_replaced: false }))
     }

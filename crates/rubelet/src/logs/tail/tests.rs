@@ -130,9 +130,9 @@ fn instances_follow_each_other_from_the_oldest_that_is_there() {
     assert_eq!(scene.read(), ["two"]);
     scene.write("2.log", "last words");
     scene.write("4.log", "four\n");
-    assert_eq!(scene.tail.instance(), Some(2));
+    assert_eq!(scene.tail.reading().map(|(number, _)| number), Some(2));
     assert_eq!(scene.read(), ["last words", "(end)", "four"]);
-    assert_eq!(scene.tail.instance(), Some(4));
+    assert_eq!(scene.tail.reading().map(|(number, _)| number), Some(4));
     fs::remove_file(scene.path("2.log")).unwrap();
     fs::remove_file(scene.path("4.log")).unwrap();
     scene.write("5.log", "five\n");
@@ -163,4 +163,20 @@ fn the_last_lines_are_found_from_the_end() {
     assert_eq!(scene.read(), vec![line; 3]);
     scene.write("0.log", "more\n");
     assert_eq!(scene.read(), ["more"]);
+}
+
+#[test]
+fn a_reader_of_everything_begins_with_the_oldest_part_of_each_instance() {
+    let mut scene = Scene::new(None);
+    scene.tail = Tail::of_everything(scene.path(""));
+    for (name, text) in [
+        ("0.log.20260801-120000", "a\n"),
+        ("0.log.20260801-130000", "b\n"),
+        ("0.log", "c\n"),
+        ("1.log.20260801-140000", "d\n"),
+        ("1.log", "e\n"),
+    ] {
+        scene.write(name, text);
+    }
+    assert_eq!(scene.read_to_end(), ["a", "b", "c", "(end)", "d", "e"]);
 }
