@@ -54,6 +54,7 @@ struct World {
     annotations: HashMap<ContainerId, HashMap<String, String>>,
     images: Vec<v1::Image>,
     image_folder: Option<PathBuf>,
+    sandbox_image: Option<String>,
     stuck_images: BTreeSet<String>,
     pulls_take: Duration,
 }

@@ -121,13 +121,15 @@ impl<S: ImageStore> ImageCollector<S> {
         Ok(Look::Done)
     }
 
-    /// The ids of images that containers were made from, running or not; `None` while not every pod is known.
+    /// The ids of images that containers were made from, running or not, and of the one that sandboxes are made from; `None`
+    /// while not every pod is known.
     async fn used(&self, images: &[Candidate]) -> Result<Option<BTreeSet<String>>, CallError> {
         let Some(pods) = self.cache.whole() else { return Ok(None) };
         let references: BTreeSet<String> = pods
             .iter()
             .flat_map(|status| &status.containers)
             .map(|container| container.image_ref.to_string())
+            .chain(self.store.sandbox_image().await?)
             .filter(|reference| !reference.is_empty())
             .collect();
         let mut used = BTreeSet::new();

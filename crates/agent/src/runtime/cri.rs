@@ -174,6 +174,12 @@ impl ImageStore for CriRuntime {
         Ok(self.client.images().list_images(None).await?)
     }
 
+    async fn sandbox_image(&self) -> Result<Option<String>, CallError> {
+        let _under_way = self.begin(Operation::Status, Target::Node);
+        let info = self.client.status(true).await?.info;
+        Ok(info.get("config").and_then(|config| sandbox_image(config)))
+    }
+
     async fn image_folder(&self) -> Result<Option<PathBuf>, CallError> {
         let _under_way = self.begin(Operation::ImageFsInfo, Target::Node);
         let info = self.client.images().image_fs_info().await?;
@@ -185,6 +191,12 @@ impl ImageStore for CriRuntime {
         let _under_way = self.begin(Operation::RemoveImage, Target::Image(id.to_owned()));
         gone_is_fine(self.client.images().remove_image(spec(id)).await)
     }
+}
+
+/// The sandbox image that the configuration of a containerd before 2.0 names. Newer ones pin it, as CRI-O does.
+fn sandbox_image(config: &str) -> Option<String> {
+    let config: serde_json::Value = serde_json::from_str(config).ok()?;
+    config.get("sandboxImage")?.as_str().map(str::to_owned)
 }
 
 fn spec(image: &str) -> v1::ImageSpec {
@@ -208,6 +220,15 @@ fn gone_is_fine(answer: Result<(), rubelet_cri::Error>) -> Result<(), CallError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_older_containerd_names_its_sandbox_image() {
+        let config = r#"{"containerd": {}, "sandboxImage": "registry.k8s.io/pause:3.6"}"#;
+        assert_eq!(sandbox_image(config).as_deref(), Some("registry.k8s.io/pause:3.6"));
+        for other in ["{}", r#"{"sandboxImage": 1}"#, "nonsense"] {
+            assert_eq!(sandbox_image(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn only_a_network_that_is_not_ready_is_a_problem() {

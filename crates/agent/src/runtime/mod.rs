@@ -125,6 +125,9 @@ pub trait ImageStore: Send + Sync + 'static {
     /// Every image.
     fn images(&self) -> impl Future<Output = Result<Vec<v1::Image>, CallError>> + Send;
 
+    /// The image that every sandbox is made from, if the runtime has one and says which.
+    fn sandbox_image(&self) -> impl Future<Output = Result<Option<String>, CallError>> + Send;
+
     /// Where images are kept, if the runtime tells.
     fn image_folder(&self) -> impl Future<Output = Result<Option<PathBuf>, CallError>> + Send;
 

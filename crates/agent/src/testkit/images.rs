@@ -42,6 +42,11 @@ impl FakeRuntime {
         self.0.lock().pulls_take = time;
     }
 
+    /// Sandboxes are made from this image.
+    pub(crate) fn makes_sandboxes_from(&self, id: &str) {
+        self.0.lock().sandbox_image = Some(id.to_owned());
+    }
+
     /// Only this user gets images from now on.
     pub(crate) fn let_in(&self, user: &str) {
         self.0.lock().lets_in = Some(user.to_owned());
@@ -75,6 +80,10 @@ impl ImageStore for FakeRuntime {
             return Err(CallError { failure: CallFailure::NotFound, message: "no such image".into() });
         }
         Ok("sha256:1".to_owned())
+    }
+
+    async fn sandbox_image(&self) -> Result<Option<String>, CallError> {
+        Ok(self.0.lock().sandbox_image.clone())
     }
 
     async fn images(&self) -> Result<Vec<v1::Image>, CallError> {

@@ -73,3 +73,14 @@ async fn what_somebody_begins_to_use_while_others_go_stays() {
         watched.runtime.images().await.unwrap().into_iter().map(|image| image.id).collect();
     assert_eq!(left, ["sha256:1"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_image_of_sandboxes_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let watched = Watched::new();
+    until_whole(&watched).await;
+    watched.runtime.keeps_images(&["sha256:app", "sha256:pause"], folder.path());
+    watched.runtime.makes_sandboxes_from("sha256:pause");
+    assert_eq!(collector(&watched).collect().await, Ok(Look::Done));
+    assert_eq!(watched.runtime.take_calls(), ["remove image sha256:app"]);
+}
