@@ -1,13 +1,14 @@
 //! `hostPath`: a path of the host, if it is what the manifest says it is. It is never deleted.
 
-use std::fs::{self, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt, OpenOptionsExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
+use rustix::fs::{Mode, OFlags};
 
-use super::{VolumeError, layout};
+use super::VolumeError;
 
 /// Whether the path is what the type says; made if the type says so.
 pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), VolumeError> {
@@ -23,16 +24,14 @@ pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), VolumeError> {
     match source.type_.as_deref().unwrap_or_default() {
         "DirectoryOrCreate" => {
             if is_missing(&path)? {
-                layout::create_directory_tree(&path, 0o755)?;
+                make_folder(&path)?;
             }
             expect("directory", Metadata::is_dir)?;
         }
         "Directory" => expect("directory", Metadata::is_dir)?,
         "FileOrCreate" => {
             if is_missing(&path)? {
-                let create = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path);
-                create.map_err(VolumeError::io("create", &path))?;
-                layout::set_mode(&path, 0o644)?;
+                make_file(&path)?;
             }
             expect("file", Metadata::is_file)?;
         }
@@ -45,13 +44,41 @@ pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), VolumeError> {
     Ok(())
 }
 
+// Whoever owns the folder above may put a link there at any moment. So modes are set through descriptors of what was made, and
+// never by path: a link could lead to any file of the host.
+
+fn make_folder(path: &Path) -> Result<(), VolumeError> {
+    let failed = VolumeError::io("create", path);
+    let make = || {
+        if let Some(parent) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
+        }
+        match DirBuilder::new().mode(0o755).create(path) {
+            // Somebody else made it, and decides on its mode.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+            made => made?,
+        }
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        folder.set_permissions(Permissions::from_mode(0o755))
+    };
+    make().map_err(failed)
+}
+
+fn make_file(path: &Path) -> Result<(), VolumeError> {
+    let make = || {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
+        file.set_permissions(Permissions::from_mode(0o644))
+    };
+    make().map_err(VolumeError::io("create", path))
+}
+
 fn is_missing(path: &Path) -> Result<bool, VolumeError> {
     path.try_exists().map(|exists| !exists).map_err(VolumeError::io("look at", path))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixListener;
 
     use super::*;
@@ -103,5 +130,22 @@ mod tests {
         let mode = |name: &str| fs::metadata(at(name)).expect("there").permissions().mode() & 0o7777;
         assert_eq!((mode("made/deep"), mode("made-file")), (0o755, 0o644));
         assert!(!at("missing").exists(), "no type, no check, nothing made");
+    }
+
+    #[test]
+    fn a_link_that_comes_in_between_leads_to_no_change_of_modes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let mode = |name: &str| fs::metadata(at(name)).expect("there").permissions().mode() & 0o7777;
+        fs::create_dir(at("private")).expect("dir");
+        fs::write(at("secret"), "x").expect("file");
+        for (name, mode) in [("private", 0o700), ("secret", 0o600)] {
+            fs::set_permissions(at(name), Permissions::from_mode(mode)).expect("mode");
+        }
+        std::os::unix::fs::symlink(at("private"), at("to-folder")).expect("link");
+        std::os::unix::fs::symlink(at("secret"), at("to-file")).expect("link");
+        assert!(make_folder(&at("to-folder")).is_ok(), "somebody else has made it");
+        assert!(make_file(&at("to-file")).is_err());
+        assert_eq!((mode("private"), mode("secret")), (0o700, 0o600));
     }
 }

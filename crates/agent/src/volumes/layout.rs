@@ -172,12 +172,6 @@ pub(super) fn create_directory(path: &Path, mode: u32) -> Result<bool, VolumeErr
     }
 }
 
-/// Makes a folder of the host and those above it, all with this mode.
-pub(super) fn create_directory_tree(path: &Path, mode: u32) -> Result<(), VolumeError> {
-    DirBuilder::new().recursive(true).mode(mode).create(path).map_err(VolumeError::io("create", path))?;
-    set_mode(path, mode)
-}
-
 /// Gives exactly this mode, whatever the umask.
 pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), VolumeError> {
     fs::set_permissions(path, Permissions::from_mode(mode)).map_err(VolumeError::io("set the mode of", path))
