@@ -47,6 +47,9 @@ pub enum DownwardError {
     /// A divisor that is not an amount above zero.
     #[error("divisor {0:?} is not a quantity above zero")]
     Divisor(String),
+    /// The node has no address. It may get one.
+    #[error("the node has no address for {0} yet")]
+    NoHostAddress(&'static str),
 }
 
 impl PodFacts<'_> {
@@ -82,7 +85,10 @@ impl PodFacts<'_> {
             "spec.serviceAccountName" => {
                 spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()
             }
-            "status.hostIP" => joined(hosts.get(..1).unwrap_or_default()),
+            "status.hostIP" => joined(hosts.get(..1).ok_or(DownwardError::NoHostAddress("status.hostIP"))?),
+            "status.hostIPs" if hosts.is_empty() => {
+                return Err(DownwardError::NoHostAddress("status.hostIPs"));
+            }
             "status.hostIPs" => joined(hosts),
             "status.podIP" => joined(self.pod_ips.get(..1).unwrap_or_default()),
             "status.podIPs" => joined(self.pod_ips),

@@ -11,6 +11,7 @@ pub mod environment;
 pub mod event;
 mod fnv;
 pub mod gc;
+mod host_ips;
 mod image;
 pub mod leavings;
 mod log_reader;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::admission;
 use crate::downward::NodeFacts;
+pub use crate::host_ips::HostIps;
 use crate::pod::{Growth, Machine, NodeDns, SecuritySettings};
 pub use crate::probe::ProbeLimits;
 use crate::resource::Quantity;
@@ -13,7 +14,7 @@ use crate::user_ids::{IdPool, IdPoolError};
 use crate::volumes::DataDirectory;
 
 pub use crate::image::PullRate;
-pub use crate::log_reader::LogReader;
+pub use crate::log_reader::{FileId, LogReader};
 
 /// How an agent wants its PLEG: most of what starts, the agent itself has started, and it asks when that is done.
 #[must_use]
@@ -38,8 +39,10 @@ pub struct Settings {
     pub dns: NodeDns,
     /// The host's own hosts file, for pods on its network. One that is not there has nothing in it.
     pub host_hosts: PathBuf,
-    /// What this node tells its pods.
-    pub node: NodeFacts,
+    /// The addresses of this node.
+    pub host_ips: HostIps,
+    /// What the pods of this node can use, by resource name.
+    pub allocatable: BTreeMap<String, Quantity>,
     /// What this node takes.
     pub admission: admission::Node,
     /// What of the machine is not for pods, by name: all pods together are held to the rest. Nothing if they are not to be.
@@ -83,7 +86,8 @@ impl Settings {
             data: DataDirectory::new(&data),
             dns: NodeDns::default(),
             host_hosts: PathBuf::from("/etc/hosts"),
-            node: NodeFacts::default(),
+            host_ips: HostIps::default(),
+            allocatable: BTreeMap::new(),
             reserved: None,
             machine: Machine::default(),
             security: SecuritySettings {
@@ -101,5 +105,10 @@ impl Settings {
             pull_rate: PullRate::default(),
             has_built_in_images: false,
         }
+    }
+
+    /// What this node tells a pod now.
+    pub(crate) fn node_facts(&self) -> NodeFacts {
+        NodeFacts { host_ips: self.host_ips.now().to_vec(), allocatable: self.allocatable.clone() }
     }
 }

@@ -72,7 +72,7 @@ impl Whole {
     /// Of a node; nothing, if pods are not to be held to it, or if it is not known how many processors it has.
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
         let reserved = settings.reserved.as_ref()?.get("memory").map(|memory| memory.units());
-        let cpu = settings.node.allocatable.get("cpu")?;
+        let cpu = settings.allocatable.get("cpu")?;
         let left = |reserved: i64| settings.machine.memory.saturating_sub(reserved);
         Some(Self {
             cpu_shares: shares(cpu.millis()),

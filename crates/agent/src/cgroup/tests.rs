@@ -277,7 +277,7 @@ fn all_pods_together_get_what_is_not_reserved() {
     let node = |cpu: Option<i64>, reserved: i64| {
         let mut settings = Settings::new("node", "/nowhere");
         settings.machine.memory = 4 * gibibyte;
-        settings.node.allocatable =
+        settings.allocatable =
             cpu.map(|cpu| ("cpu".to_owned(), Quantity::from_millis(cpu))).into_iter().collect();
         settings.reserved = Some([("memory".to_owned(), Quantity::from_units(reserved))].into());
         Whole::of(&settings)

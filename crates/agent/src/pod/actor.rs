@@ -41,6 +41,7 @@ use crate::metrics::Operation;
 use crate::off_thread::off_thread;
 use crate::probe::{PodProbes, Verdicts};
 use crate::runtime::{ImageStore, Runtime};
+use crate::settings::HostIps;
 use crate::source::SourceId;
 use crate::status::{self, ResizePending};
 use crate::volumes;
@@ -67,6 +68,8 @@ pub(crate) struct Actor<R> {
     /// Whether the node refused the pod before it was started.
     is_rejected: bool,
     last_words: LastWords,
+    /// Pods on the host's network can be reached there.
+    host_ips: HostIps,
     /// What was last told of the runtime: the status that is acted on, but for what has ended since.
     shown: Option<Arc<PodStatus>>,
     /// Whether the pod needs a sandbox, as far as is known.
@@ -141,6 +144,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 unbroken.files.clone(),
             ),
             cache: pleg.cache(),
+            host_ips: tools.settings.host_ips.clone(),
             uid: spec::uid(&pod),
             memory: Memory::new(tools.settings.backoff),
             lifecycle: Lifecycle::born(pod),
@@ -208,14 +212,16 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.journal
     }
 
-    /// Waits for mail, for news of the probes, or for that moment.
+    /// Waits for mail, for news of the probes, for another address of the pod, or for that moment.
     async fn idle(&mut self, mut until: Option<Stamp>) {
+        let is_on_host_network = spec::uses_host_network(self.lifecycle.pod());
         loop {
             tokio::select! {
                 biased;
                 () = self.mailbox.arrived() => return,
                 () = self.probes.changed() => return,
                 () = self.journal.changed() => self.publish_again(),
+                () = self.host_ips.changed(), if is_on_host_network => return,
                 is_up_to_date = Refresh::over(&mut self.refresh) => {
                     if !is_up_to_date {
                         self.refresh_volumes = true;

@@ -1,10 +1,11 @@
 //! `rubelet run`: the arguments, and how they become a run.
 
 use std::io::IsTerminal as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rubelet_agent::settings::PullRate;
 use rubelet_cri::Endpoint;
@@ -51,6 +52,9 @@ pub(super) struct Args {
     /// What the node is called; it is part of every pod's name [default: the host's name]
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
+    /// The node's address, or one of each family; probes of pods on the host's network go there [default: the machine's]
+    #[arg(long, value_name = "IP[,IP]", value_delimiter = ',')]
+    node_ip: Vec<IpAddr>,
     /// Labels of the node, by which pods may select it; beside `kubernetes.io/hostname`, `os` and `arch`
     #[arg(long, value_name = "KEY=VALUE,…", value_delimiter = ',', value_parser = label)]
     node_labels: Vec<(String, String)>,
@@ -72,6 +76,9 @@ pub(super) struct Args {
     /// Run the pods to their end, show their logs, take them down, and end with their result
     #[arg(long)]
     once: bool,
+    /// With --once: how long the pods may take, as in `10m`. Those that run longer are named and taken down, and have failed
+    #[arg(long, value_name = "TIME", requires = "once", value_parser = crate::span::parse)]
+    timeout: Option<Duration>,
     /// A line for each change, as in a pipe, instead of a table on the terminal
     #[arg(long)]
     plain: bool,
@@ -173,6 +180,7 @@ impl Args {
                 self.pod_logs_dir.clone().or(file.pod_logs).unwrap_or_else(|| "/var/log/pods".into()),
             ),
             node_name: self.node_name.clone(),
+            node_ips: self.node_ip.clone(),
             node_labels: self.node_labels.clone(),
             node: NodeConfig { max_pods: self.max_pods.or(file.node.max_pods), ..file.node },
             upkeep: file.upkeep,
@@ -192,6 +200,7 @@ impl Args {
             cluster_dns: file.cluster_dns,
             cluster_domain: file.cluster_domain,
             once: self.once,
+            timeout: self.timeout,
             remarks,
         }
     }

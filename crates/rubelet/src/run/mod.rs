@@ -1,5 +1,6 @@
 //! `rubelet run`: an agent, its sources, a runtime, and the servers that tell about them.
 
+mod addresses;
 mod config;
 mod crew;
 mod embedded;
@@ -47,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) record: Option<(PathBuf, u64)>,
     pub(crate) pod_logs: PathBuf,
     pub(crate) node_name: Option<String>,
+    /// Those of the machine, if none is given.
+    pub(crate) node_ips: Vec<IpAddr>,
     pub(crate) node: NodeConfig,
     pub(crate) upkeep: Upkeep,
     /// Beside those that every node has.
@@ -67,6 +70,8 @@ pub(crate) struct Plan {
     pub(crate) cluster_domain: Option<String>,
     /// Whether to end when all pods have.
     pub(crate) once: bool,
+    /// How long they may take then.
+    pub(crate) timeout: Option<Duration>,
     /// What is said beside the output; where there is no table, the output is a line for each change.
     pub(crate) remarks: Remarks,
 }

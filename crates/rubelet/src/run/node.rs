@@ -1,11 +1,9 @@
 //! What this machine tells its pods.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 
 use rubelet_agent::admission::{Node, RuntimeFeatures};
-use rubelet_agent::downward::NodeFacts;
 use rubelet_agent::pod::Machine;
 use rubelet_agent::resource::Quantity;
 
@@ -77,19 +75,19 @@ fn binary(kilobytes: i64) -> String {
     }
 }
 
-/// What this machine tells its pods.
-pub(super) fn facts(allocatable: BTreeMap<String, Quantity>) -> NodeFacts {
-    NodeFacts { host_ips: address().into_iter().collect(), allocatable }
-}
-
 /// What this node takes.
-pub(super) fn admission(name: &str, plan: &Plan, facts: &NodeFacts, runtime: RuntimeFeatures) -> Node {
+pub(super) fn admission(
+    name: &str,
+    plan: &Plan,
+    allocatable: BTreeMap<String, Quantity>,
+    runtime: RuntimeFeatures,
+) -> Node {
     let usual = [("hostname", name), ("os", "linux"), ("arch", architecture())];
     let usual = usual.map(|(key, value)| (format!("kubernetes.io/{key}"), value.to_owned()));
     let node = Node::named(name);
     Node {
         labels: usual.into_iter().chain(plan.node_labels.iter().cloned()).collect(),
-        allocatable: facts.allocatable.clone(),
+        allocatable,
         max_pods: plan.node.max_pods.unwrap_or(node.max_pods),
         unsafe_sysctls: plan.node.unsafe_sysctls.clone(),
         app_armor: has_app_armor(),
@@ -160,14 +158,6 @@ pub(super) fn hidden_paths() -> Vec<String> {
 
 fn units(count: usize) -> Quantity {
     Quantity::from_units(i64::try_from(count).unwrap_or(i64::MAX))
-}
-
-/// The address by which this machine would talk to others. Nothing is sent.
-fn address() -> Option<IpAddr> {
-    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // An address of the range for documentation: it only selects a route.
-    socket.connect("192.0.2.1:9").ok()?;
-    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified())
 }
 
 /// The machine's memory in bytes, by `/proc/meminfo`.

@@ -5,7 +5,9 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
+use pleg::GoDuration;
 use rubelet_agent::board::{PodView, Stage};
 use rubelet_agent::manifest::{Issue, Problem, Severity};
 use rubelet_agent::runtime::{ImageStore, Runtime};
@@ -13,11 +15,12 @@ use rubelet_agent::settings::LogReader;
 use rubelet_agent::source::SourceId;
 use rubelet_agent::sync_loop::{Agent, AgentHandle, Outlook, PodSelector, Readiness};
 
-use super::Plan;
 use super::report::{ProblemTeller, TroubleTeller};
 use super::wire::{Ended, RunError};
+use super::{Plan, Remarks};
 use crate::clean::clean_lines;
 use crate::logs::Follower;
+use crate::summary::Summary;
 
 /// Runs all pods to their end, or until it should end before that.
 pub(super) async fn run<R: Runtime + ImageStore>(
@@ -37,12 +40,18 @@ pub(super) async fn run<R: Runtime + ImageStore>(
         let mut changes = handle.board().changes();
         let mut outlook = handle.outlook();
         let mut problems = handle.problems();
+        let mut time_is_up = std::pin::pin!(sleep_for(plan.timeout));
         // The senders live in the agent, which runs beside this.
         tokio::select! {
             biased;
             _ = ready.wait_for(Readiness::is_ready) => {}
             // Nobody knows what else was wanted, so what other sources have begun goes on, as if we had been told to end.
             _ = problems.wait_for(will_not_be_heard) => return Ok(Ended::Told),
+            () = &mut time_is_up => {
+                name_the_late(handle, plan);
+                take_down(handle, &plan.remarks).await;
+                return Ok(Ended::SomeFailed);
+            }
         }
         let mut had_pods = false;
         loop {
@@ -63,7 +72,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
                     let shown = logs.finish().await;
                     barred.iter().for_each(|barred| plan.remarks.print(&clean_lines(&barred.to_string())));
                     let is_well = all.iter().all(|view| has_succeeded(view)) && !has_broken_manifests(handle);
-                    take_down(handle).await;
+                    take_down(handle, &plan.remarks).await;
                     return match shown {
                         Err(error) if is_well => Err(RunError::Unshown(error)),
                         _ => Ok(if is_well { Ended::AllSucceeded } else { Ended::SomeFailed }),
@@ -73,6 +82,13 @@ pub(super) async fn run<R: Runtime + ImageStore>(
             let changed = tokio::select! {
                 changed = changes.changed() => changed,
                 changed = outlook.changed() => changed,
+                () = &mut time_is_up => {
+                    name_the_late(handle, plan);
+                    take_down(handle, &plan.remarks).await;
+                    // That it could not be shown was said.
+                    let _ = logs.finish().await;
+                    return Ok(Ended::SomeFailed);
+                }
             };
             if changed.is_err() {
                 return Ok(Ended::Told);
@@ -200,14 +216,54 @@ fn has_succeeded(view: &PodView) -> bool {
     view.status.phase.as_deref() == Some("Succeeded")
 }
 
+/// Ends after so long; never, without a limit.
+async fn sleep_for(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Says which pods have not ended in time.
+fn name_the_late(handle: &AgentHandle, plan: &Plan) {
+    let within = plan.timeout.map(|time| format!(" within {}", GoDuration(time))).unwrap_or_default();
+    let late = late(&handle.board().all());
+    if late.is_empty() {
+        plan.remarks.print(&format!("not every manifest could be read{within}"));
+    }
+    for line in late {
+        plan.remarks.print(&clean_lines(&format!("{line}: it has not ended{within}")));
+    }
+}
+
+/// The pods that have not ended, and how they are.
+fn late(all: &[Arc<PodView>]) -> Vec<String> {
+    let late = all.iter().filter(|view| view.stage != Stage::Terminated);
+    let described = late.map(|view| {
+        let summary = Summary::of_view(view);
+        let detail = summary.detail.map(|detail| format!(", {detail}")).unwrap_or_default();
+        format!("{} is {}{detail}", summary.name, summary.status)
+    });
+    described.collect()
+}
+
+/// How long the removal of pods may take, beyond the time that they have to end.
+const REMOVAL: Duration = Duration::from_secs(60);
+
 /// What ran once leaves nothing behind, so that it can run again.
-async fn take_down(handle: &AgentHandle) {
+async fn take_down(handle: &AgentHandle, remarks: &Remarks) {
+    let all = handle.board().all();
+    let graces = all.iter().filter_map(|view| view.pod.spec.as_ref()?.termination_grace_period_seconds);
+    let grace = Duration::from_secs(graces.max().and_then(|grace| u64::try_from(grace).ok()).unwrap_or(0));
     handle.forget(PodSelector::All);
-    let mut changes = handle.board().changes();
-    while !handle.board().all().is_empty() {
-        if changes.changed().await.is_err() {
-            return;
-        }
+    let gone = async {
+        let mut changes = handle.board().changes();
+        while !handle.board().all().is_empty() && changes.changed().await.is_ok() {}
+    };
+    if tokio::time::timeout(grace + REMOVAL, gone).await.is_err() {
+        let left: Vec<String> = handle.board().all().iter().map(|view| Summary::of_view(view).name).collect();
+        let left = left.join(", ");
+        remarks.print(&format!("{left} could not be removed yet; `rubelet stop --all` tries again"));
     }
 }
 

@@ -14,7 +14,7 @@ use rubelet_agent::gc::{ImageCollector, LogLinks, LogRotation};
 use rubelet_agent::manifest::check_node_name;
 use rubelet_agent::pod::{Growth, NodeDns};
 use rubelet_agent::runtime::{CallBook, CriRuntime};
-use rubelet_agent::settings::{LogReader, Settings, pleg_config};
+use rubelet_agent::settings::{HostIps, LogReader, Settings, pleg_config};
 use rubelet_agent::source::{Feed, Inbox};
 use rubelet_agent::sync_loop::{Agent, AgentParts};
 use rubelet_agent::volumes::DataDirectory;
@@ -26,7 +26,7 @@ use super::embedded::{Embedded, EmbeddedError};
 use super::remarks::Remarks;
 use super::service::ServiceManager;
 use super::sources::{AnySource, Kept, SourcesError, sources};
-use super::{Plan, groups, node, once, oom_score, report, rest, user_ids};
+use super::{Plan, addresses, groups, node, once, oom_score, report, rest, user_ids};
 use crate::http::{About, Server, ServerError, State, Vitals, Witnesses};
 use crate::last_agent::{Groups, LastAgent, LastAgentError, USUAL_LOG_LINKS};
 use crate::place::PlaceError;
@@ -139,10 +139,19 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         groups: groups.as_ref().map(|(_, settings)| Groups::of(settings)),
     };
     told.write(&folder)?;
+    let mut crew = Crew::default();
     let mut settings = settings(&plan, folder.clone(), node_name, &runtime);
+    settings.host_ips = if plan.node_ips.is_empty() {
+        let (told, ips) = HostIps::watched(addresses::of_machine().into_iter().collect());
+        crew.spawn("the watch of the node's addresses", addresses::follow(told));
+        ips
+    } else {
+        HostIps::fixed(plan.node_ips.clone())
+    };
     let log_reader = LogReader::default();
     // Their logs are shown, and pods that run once are taken down in the end.
-    settings.log_reader = plan.once.then(|| log_reader.clone());
+    let kept_for = plan.once.then(|| log_reader.clone());
+    settings.log_reader.clone_from(&kept_for);
     let data = settings.data.clone();
     let inbox = Inbox::default();
     let (feed, updates) = Feed::new(inbox.clone());
@@ -167,8 +176,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     };
     let server = serve(&plan, State::new(witnesses, registry, about))?;
 
-    let mut crew = Crew::default();
-    let upkeep = Upkeep { runtime: acting(), pleg: pleg.handle(), data, numbers };
+    let upkeep = Upkeep { runtime: acting(), pleg: pleg.handle(), data, numbers, log_reader: kept_for };
     upkeep.begin(&mut crew, &plan);
     let feed = feed.run();
     crew.spawn("what carries pods from their sources to the agent", feed);
@@ -228,11 +236,13 @@ struct Upkeep {
     pleg: Handle,
     data: DataDirectory,
     numbers: rubelet_agent::metrics::Metrics,
+    /// Who must be able to read all logs.
+    log_reader: Option<LogReader>,
 }
 
 impl Upkeep {
     fn begin(self, crew: &mut Crew, plan: &Plan) {
-        let Self { runtime, pleg, data, numbers } = self;
+        let Self { runtime, pleg, data, numbers, log_reader } = self;
         let (cache, clock, pod_logs) = (pleg.cache(), pleg.clock().clone(), &plan.pod_logs);
         if pod_logs == Path::new(USUAL_POD_LOGS) && !plan.once {
             // Only of the folder that everybody knows: who keeps logs elsewhere does not want them there. And who runs pods
@@ -241,7 +251,8 @@ impl Upkeep {
             crew.spawn("the links to logs", links.run());
         }
         let rotation =
-            LogRotation::new(runtime.clone(), cache.clone(), data, pod_logs.clone(), plan.upkeep.logs);
+            LogRotation::new(runtime.clone(), cache.clone(), data, pod_logs.clone(), plan.upkeep.logs)
+                .read_by(log_reader);
         crew.spawn("the rotation of logs", rotation.run());
         let images = ImageCollector::new(runtime, cache, clock, plan.upkeep.images, numbers);
         crew.spawn("the removal of unused images", images.run());
@@ -306,8 +317,9 @@ fn settings(plan: &Plan, data: PathBuf, node_name: String, runtime: &Connected) 
     let mut settings = Settings::new(node_name, data);
     settings.logs.clone_from(&plan.pod_logs);
     settings.runtime_name.clone_from(&runtime.name);
-    settings.node = node::facts(node::allocatable(&capacity, &plan.node));
-    settings.admission = node::admission(&settings.node_name, plan, &settings.node, runtime.features);
+    settings.allocatable = node::allocatable(&capacity, &plan.node);
+    settings.admission =
+        node::admission(&settings.node_name, plan, settings.allocatable.clone(), runtime.features);
     settings.user_ids = user_ids::pool(plan.node.ids_per_pod, settings.admission.max_pods);
     if let Err(error) = &settings.user_ids {
         tracing::warn!(%error, "pods with hostUsers: false cannot start");

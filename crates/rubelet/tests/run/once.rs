@@ -168,3 +168,23 @@ fn containers_do_not_know_the_service_manager() {
     let length = heard.recv(&mut news).expect("heard");
     assert_eq!(&news[..length], b"READY=1");
 }
+
+/// However long it takes, this pod never starts.
+#[test]
+fn what_has_not_ended_in_time_is_named_and_taken_down() {
+    let Some(node) = Node::new() else { return };
+    let image = "imagePullPolicy: IfNotPresent";
+    node.write(
+        "late.yaml",
+        &job("late", "true", "Never")
+            .replace(image, "imagePullPolicy: Never")
+            .replace("image: host", "image: no-such:1"),
+    );
+    let (code, _, err) =
+        text(&node.run_command().args(["--once", "--timeout", "1s"]).output().expect("it runs"));
+    assert_eq!(code, Some(5), "{err}");
+    assert!(err.contains("default/late-n is ") && err.contains("it has not ended within 1s"), "{err}");
+    node.assert_clean();
+    let (code, _, err) = text(&node.run_command().args(["--timeout", "1s"]).output().expect("it runs"));
+    assert!(code == Some(2) && err.contains("--once"), "{err}");
+}

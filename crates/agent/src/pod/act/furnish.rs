@@ -78,7 +78,8 @@ where
             let missing = vec![VolumeError::io("create", &logs)(error)];
             return Preparation { missing, ..Preparation::default() };
         }
-        let facts = PodFacts { pod: &pod, objects: &objects, node: &tools.settings.node, pod_ips: &ips };
+        let node = tools.settings.node_facts();
+        let facts = PodFacts { pod: &pod, objects: &objects, node: &node, pod_ips: &ips };
         let begins = |volume: &str| doing.begins(format!("volume {volume:?}"));
         tools.volumes.prepare(&facts, crate::clock::now(), ran_before, begins)
     }
@@ -274,7 +275,8 @@ impl<R> Furnishing<R> {
     fn surroundings(&self, restart_count: u32) -> Result<(Environment, Vec<Mount>), ConfigError> {
         let Self { tools, pod, objects, container, prepared, ips, .. } = self;
         let settings = &tools.settings;
-        let facts = PodFacts { pod, objects, node: &settings.node, pod_ips: ips };
+        let node = settings.node_facts();
+        let facts = PodFacts { pod, objects, node: &node, pod_ips: ips };
         let environment = Environment::of(container, &facts)?;
         let uid = spec::uid(pod);
         let mut mounts = tools.volumes.mounts(uid.as_str(), prepared, container, &environment)?;

@@ -175,7 +175,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 Ok(blueprint) => blueprint,
                 Err(error) => return self.no_sandbox(&error, outcome),
             };
-            let ips = spec::ips(self.pod, &self.status.ips, &self.tools.settings.node.host_ips);
+            let ips = spec::ips(self.pod, &self.status.ips, &self.tools.settings.host_ips.now());
             let home = Home { sandbox, config, users, ips, prepared };
             self.start_all(&home, &starts, outcome).await;
         }
@@ -305,7 +305,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     async fn ips(&self, sandbox: &SandboxId) -> Result<Vec<IpAddr>, CallError> {
         if spec::uses_host_network(self.pod) {
-            return Ok(self.tools.settings.node.host_ips.clone());
+            return Ok(self.tools.settings.host_ips.now().to_vec());
         }
         self.tools.runtime.sandbox_ips(sandbox).await
     }
@@ -385,7 +385,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         } else {
             HostDns::default()
         };
-        Ok(dns_of_pod(self.pod, node, &self.tools.settings.node.host_ips, host))
+        Ok(dns_of_pod(self.pod, node, &self.tools.settings.host_ips.now(), host))
     }
 
     /// What people should know of what the pod asks for and does not get.

@@ -104,7 +104,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 is_over,
                 lacks_sandbox: self.lacks_sandbox,
                 runtime_name: &settings.runtime_name,
-                host_ips: &settings.node.host_ips,
+                host_ips: &settings.host_ips.now(),
                 features: settings.admission.runtime,
                 resize_pending: self.resize_pending.as_ref(),
                 resize_error: self.memory.resize_error.as_deref(),
@@ -226,7 +226,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             Lifecycle::Pending { .. } | Lifecycle::Syncing { .. } => false,
             Lifecycle::Terminating { .. } | Lifecycle::Terminated { .. } => true,
         };
-        let ips = spec::reachable_ips(&pod, &status.ips, &self.tools.settings.node.host_ips);
+        let ips = spec::reachable_ips(&pod, &status.ips, &self.tools.settings.host_ips.now());
         self.probes.tend(&pod, status, &ips, is_ending);
         self.verdicts = self.probes.verdicts();
         self.probes.save();

@@ -4,6 +4,8 @@ use k8s_openapi::api::core::v1::{Container, ExecAction, Probe};
 use tokio::time::Instant;
 
 use super::*;
+use crate::reach::testkit::{TestServer, reply};
+use crate::settings::HostIps;
 
 fn probe(command: &str) -> Probe {
     let words = command.split(' ').map(str::to_owned).collect();
@@ -464,4 +466,27 @@ async fn what_waits_for_a_startup_probe_goes_on_when_that_is_taken_back() {
     stage.until_ready(true).await;
     assert!(container_started(&stage.handle.board().all()[0]));
     assert_eq!(stage.runtime.running(), ["web-0"]);
+}
+
+#[tokio::test]
+async fn a_pod_on_the_hosts_network_is_asked_at_the_address_that_the_host_has_now() {
+    let folder = folder();
+    let server = TestServer::start(|_| reply(200, "", "")).await;
+    // Nobody answers at the first one.
+    let (told, host_ips) = HostIps::watched(vec!["127.0.0.2".parse().unwrap()]);
+    let stage = Scene::start_with(FakeRuntime::default(), folder.path(), |settings| {
+        settings.host_ips = host_ips;
+    });
+    let mut pod = probed(|web| {
+        let action = server.action("/", "HTTP");
+        web.readiness_probe =
+            Some(Probe { http_get: Some(action), period_seconds: Some(1), ..Probe::default() });
+    });
+    Arc::make_mut(&mut pod).spec.as_mut().unwrap().host_network = Some(true);
+    stage.send(Operation::Add, &[pod]).await;
+    stage
+        .until("it is not ready", |_| self::told(&stage).iter().any(|what| what.contains("127.0.0.2")))
+        .await;
+    told.send_replace(["127.0.0.1".parse().unwrap()].into());
+    stage.until_ready(true).await;
 }
