@@ -191,6 +191,15 @@ fn a_copy_shows_the_same() {
     fs::write(rootfs.path.join("etc/kept"), "written").unwrap();
     assert_eq!(setting.mount(), rootfs);
     assert_eq!(fs::read_to_string(rootfs.path.join("etc/kept")).unwrap(), "written", "copied once only");
+
+    let null = rootfs.path.join("null");
+    let rights = rustix::fs::Mode::RWXU;
+    let kind = rustix::fs::FileType::CharacterDevice;
+    rustix::fs::mknodat(rustix::fs::CWD, &null, kind, rights, rustix::fs::makedev(1, 3)).unwrap();
+    fs::read(&null).unwrap();
+    rootfs::forbid_devices(&rootfs.path).unwrap();
+    assert_eq!(fs::read(&null).unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+    fs::read(rootfs.path.join("etc/kept")).unwrap();
     rootfs::remove(&setting.container()).unwrap();
     assert!(fs::read_dir(setting.container()).unwrap().next().is_none());
 

@@ -92,6 +92,12 @@ mod tests {
         }
         fs::write(root.join("var/lib/x/file"), "content").unwrap();
         fs::hard_link(root.join("var/lib/x/file"), root.join("var/lib/x/again")).unwrap();
+        use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+        mknodat(CWD, root.join("var/lib/x/pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        // Only root can make these.
+        for (name, kind) in [("disk", FileType::BlockDevice), ("memory", FileType::CharacterDevice)] {
+            let _ = mknodat(CWD, root.join("var/lib/x").join(name), kind, Mode::RWXU, makedev(1, 1));
+        }
         fs::set_permissions(root.join("var/lib/x"), fs::Permissions::from_mode(0o2770)).unwrap();
         fs::write(root.join("file"), "").unwrap();
         fs::write(outside.join("secret"), "").unwrap();
@@ -108,7 +114,7 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(names(0), ["again", "empty", "file"]);
+        assert_eq!(names(0), ["again", "empty", "file", "pipe"], "and no devices");
         assert_eq!(fs::read_to_string(source(&container, 0).join("again")).unwrap(), "content");
         assert_eq!(fs::metadata(source(&container, 0)).unwrap().permissions().mode() & 0o7777, 0o2770);
         for (number, place) in places.iter().enumerate().skip(1) {

@@ -16,6 +16,7 @@ mod cgroup;
 mod clock;
 mod cni;
 mod container;
+mod device_filter;
 mod enums;
 mod error;
 mod events;
@@ -54,6 +55,8 @@ mod stats;
 mod status;
 mod store;
 mod supervise;
+#[cfg(test)]
+mod test_group;
 mod update;
 mod user;
 mod view;

@@ -3,6 +3,7 @@
 #[path = "../contract/cri.rs"]
 #[expect(dead_code, reason = "shared with the contract, which asks more")]
 mod cri;
+mod devices;
 mod exec;
 mod groupless;
 mod limits;

@@ -72,33 +72,11 @@ pub(crate) fn replace_environment(variables: Vec<(String, String)>) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use nix::sys::wait::{WaitStatus, waitpid};
     use rustix::fs::{Mode, OFlags};
 
     use super::*;
-    use crate::embedded::mountinfo;
-
-    /// A group of v2 that goes away again, where this user may make one.
-    struct Group(PathBuf);
-
-    impl Group {
-        fn make() -> Option<Self> {
-            let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-            let mounts = mountinfo::parse(&table);
-            let root = &mounts.iter().find(|mount| mount.fs == "cgroup2")?.point;
-            let folder = root.join(format!("rubelet-fork-{}", std::process::id()));
-            std::fs::create_dir(&folder).ok()?;
-            Some(Self(folder))
-        }
-    }
-
-    impl Drop for Group {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir(&self.0);
-        }
-    }
+    use crate::embedded::test_group::TestGroup;
 
     /// Only system calls, and no memory: the threads of other tests are not in the child.
     fn is_in_a_group_of_ours() -> bool {
@@ -110,11 +88,11 @@ mod tests {
 
     #[test]
     fn a_process_is_born_in_its_group() {
-        let Some(group) = Group::make() else {
+        let Some(group) = TestGroup::make("fork") else {
             eprintln!("SKIPPED: no control groups of v2 to make one in");
             return;
         };
-        let folder = std::fs::File::open(&group.0).expect("a folder");
+        let folder = std::fs::File::open(group.folder()).expect("a folder");
         use std::os::fd::AsFd as _;
         match fork(Some(folder.as_fd())).expect("a process") {
             Born::Child { in_group } => exit_now(i32::from(!(in_group && is_in_a_group_of_ours()))),

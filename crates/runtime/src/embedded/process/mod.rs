@@ -2,6 +2,7 @@
 
 mod confine;
 mod descriptors;
+mod device_filter;
 mod fork;
 mod oom_score;
 mod open_files;
@@ -14,6 +15,7 @@ use super::error::{Error, Result};
 
 pub(crate) use confine::{Rights, confine};
 pub(crate) use descriptors::{beyond_streams, close_all};
+pub(crate) use device_filter::{attach_device_filter, load_device_filter};
 pub(crate) use fork::{Born, exit_now, fork, replace_environment};
 pub(crate) use oom_score::outlast_others;
 pub(crate) use open_files::{allow_all_open_files, allow_open_files, open_files};

@@ -17,7 +17,9 @@ use super::places::Places;
 use super::protocol::Progress;
 use super::settings::Settings;
 use super::{volumes, working_dir};
+use crate::embedded::cgroup::Cgroups;
 use crate::embedded::container::SPEC;
+use crate::embedded::device_filter::DeviceRules;
 use crate::embedded::error::{Error, Result};
 use crate::embedded::{image_volumes, process, store};
 
@@ -53,6 +55,7 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     }
     let places = Places::of(&spec, Path::new(ROOTFS))?;
     working_dir::make(&spec, &places, &settings.rootfs)?;
+    let devices = DeviceRules::of(&spec)?;
     let staged = volumes::stage(spec, &folder)?;
 
     let diary = Diary::begin()?;
@@ -72,6 +75,8 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
         .map_err(&library)?;
     let pid = container.pid().ok_or_else(|| Error::Internal("the container has no process".to_owned()))?;
     tell(&Progress::Created(pid.as_raw()));
+    // Nothing of the container's own has run yet.
+    devices.enforce(&Cgroups::detect(), &settings.cgroup)?;
     container.start().map_err(&library)?;
 
     // The pipe ends when the program replaces this code, or brings the reason why it did not.

@@ -16,7 +16,7 @@ use super::settings::{RootfsPlan, Settings};
 use crate::embedded::error::{Error, Result};
 use crate::embedded::mountinfo;
 use crate::image;
-use crate::image::rootfs::{Rootfs, RootfsError};
+use crate::image::rootfs::{Kind, Rootfs, RootfsError};
 
 /// Where the root is mounted, in the container's folder.
 pub(crate) const ROOTFS: &str = "rootfs";
@@ -40,11 +40,14 @@ pub(super) fn enter(settings: &Settings) -> Result<()> {
         stand_in_for_cgroups()?;
     }
     match &settings.rootfs {
-        RootfsPlan::Host(options) => mounted(image::rootfs::mount_host(&folder, options)),
+        RootfsPlan::Host(options) => mounted(image::rootfs::mount_host(&folder, options)).map(drop),
         RootfsPlan::Layers(layers) => {
             // Lowest first there, topmost first here.
             let layers: Vec<PathBuf> = layers.iter().rev().cloned().collect();
-            mounted(image::rootfs::mount_layers(&layers, &folder))?;
+            let root = mounted(image::rootfs::mount_layers(&layers, &folder))?;
+            if root.kind == Kind::Copy {
+                image::rootfs::forbid_devices(&root.path).map_err(|error| Error::State(error.to_string()))?;
+            }
             has_no_link_for_devices(&folder.join(ROOTFS))
         }
         RootfsPlan::Empty => {
@@ -69,8 +72,8 @@ fn stand_in_for_cgroups() -> Result<()> {
         .map_err(|errno| Error::io("mount control groups to look at", errno))
 }
 
-fn mounted(outcome: std::result::Result<Rootfs, RootfsError>) -> Result<()> {
-    outcome.map(drop).map_err(|error| Error::State(error.to_string()))
+fn mounted(outcome: std::result::Result<Rootfs, RootfsError>) -> Result<Rootfs> {
+    outcome.map_err(|error| Error::State(error.to_string()))
 }
 
 /// The container library makes links in this folder by a path of the host, before the container has a root: if it were a

@@ -120,7 +120,7 @@ fn volumes(input: &Input<'_>) -> Result<Vec<Value>> {
     let asked =
         wanted.map(|(index, wanted)| Ok((depth(&wanted.container_path), volume(index, wanted, input)?)));
     let of_image = input.image_volumes.iter().map(|(place, source)| {
-        let options = ["rbind", "rprivate", "rw"];
+        let options = ["rbind", "rprivate", "rw", "nodev"];
         Ok((depth(place), mount(place, "bind", &source.to_string_lossy(), &options)))
     });
     let mut all: Vec<(usize, Value)> = of_image.chain(asked).collect::<Result<_>>()?;

@@ -243,7 +243,7 @@ fn volumes_of_an_image_are_mounted_among_those_of_the_request() {
     let volume = mount_at(&spec, "/a/b");
     assert_eq!(
         (&volume["source"], &volume["options"]),
-        (&json!("/c/volumes/0"), &json!(["rbind", "rprivate", "rw"]))
+        (&json!("/c/volumes/0"), &json!(["rbind", "rprivate", "rw", "nodev"]))
     );
 }
 

@@ -152,12 +152,10 @@ impl Copier<'_> {
                 rustix::fs::symlinkat(link.as_c_str(), to, name)?;
                 self.finish(to, name, &stat)?;
             }
+            // They do not work in a container's root: its devices are in its own `/dev`.
+            FileType::BlockDevice | FileType::CharacterDevice => return Ok(()),
             kind => {
-                match rustix::fs::mknodat(to, name, kind, Mode::from_raw_mode(stat.st_mode), stat.st_rdev) {
-                    // Device nodes are for root, and do not work in a container's root anyway.
-                    Err(Errno::PERM) => return Ok(()),
-                    other => other?,
-                }
+                rustix::fs::mknodat(to, name, kind, Mode::from_raw_mode(stat.st_mode), 0)?;
                 self.finish(to, name, &stat)?;
                 rustix::fs::chmodat(to, name, Mode::from_raw_mode(stat.st_mode), AtFlags::empty())?;
             }

@@ -364,7 +364,8 @@ fn restrict(mounted: &Path, more: MountFlags) -> Result<(), RootfsError> {
     remount(mounted, more).map_err(refused)
 }
 
-fn remount(mounted: &Path, more: MountFlags) -> Result<(), Errno> {
+/// Adds these flags to those the mount has.
+pub(super) fn remount(mounted: &Path, more: MountFlags) -> Result<(), Errno> {
     let has = rustix::fs::statvfs(mounted)?.f_flag;
     let mut flags = MountFlags::BIND | more;
     for (is, flag) in [

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 use serde::{Deserialize, Serialize};
 
 use super::files;
@@ -212,8 +212,16 @@ pub fn mount_layers(layers: &[PathBuf], container_dir: &Path) -> Result<Rootfs, 
     }
 }
 
+/// Makes a copied root a mount on which device nodes do not work, as they do not on an overlay. For a process in a mount
+/// namespace of its own, with which the mount goes.
+pub fn forbid_devices(root: &Path) -> Result<(), RootfsError> {
+    rustix::mount::mount_bind(root, root)
+        .and_then(|()| host::remount(root, MountFlags::NODEV))
+        .map_err(RootfsError::io("cannot forbid devices in", root))
+}
+
 /// Copies what a root has at this place, a path without a slash at the beginning, into a folder that the caller has made: with
-/// the owners, modes and times of all of it, and of the folder itself. Links lead nowhere but inside. If the root has no folder there,
+/// the owners, modes and times of all of it, and of the folder itself; but no device nodes. Links lead nowhere but inside. If the root has no folder there,
 /// nothing happens.
 pub fn copy_folder(root: &Path, place: &Path, target: &Path) -> Result<(), RootfsError> {
     copy::folder(root, place, target)

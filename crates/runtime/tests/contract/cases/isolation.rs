@@ -68,6 +68,12 @@ pub(crate) async fn a_missing_folder_to_work_in_is_made(cri: Cri) {
     assert!(volume.join("that/is/new").is_dir());
 }
 
+pub(crate) async fn the_machines_devices_are_out_of_reach(cri: Cri) {
+    let script = "mknod /dev/disk b 7 0 && mknod /dev/log c 1 11 && mknod /dev/full2 c 1 7; cd /dev; \
+        for device in disk log full2 null full; do true < $device && echo $device; done; (true < disk) 2>&1 | grep -ci permitted";
+    assert_eq!(cri.output(cri.container_config(script)).await, ["full2", "null", "full", "1"]);
+}
+
 pub(crate) async fn a_read_only_root_is_read_only(cri: Cri) {
     let mut config = cri.container_config(
         "for folder in / /etc /tmp /run /var/tmp /dev/shm /tmp/some/data /run/data; do echo x > $folder/x && echo $folder; done",

@@ -57,6 +57,7 @@ pub(crate) fn all() -> Vec<(&'static str, Case)> {
         isolation::streams_can_be_opened_by_their_names,
         isolation::control_groups_are_read_only,
         isolation::a_missing_folder_to_work_in_is_made,
+        isolation::the_machines_devices_are_out_of_reach,
         isolation::a_read_only_root_is_read_only,
         isolation::hidden_and_read_only_paths_are_so,
         isolation::a_pod_can_use_the_nodes_ipc,
