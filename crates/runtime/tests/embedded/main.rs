@@ -6,6 +6,7 @@ mod cri;
 mod devices;
 mod exec;
 mod groupless;
+mod keys;
 mod limits;
 #[path = "../contract/mounted.rs"]
 #[expect(dead_code, reason = "shared with the contract, which asks more")]

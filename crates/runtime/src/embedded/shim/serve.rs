@@ -151,6 +151,8 @@ impl Shim {
     }
 
     fn launch(&mut self) -> Result<()> {
+        // For the container and its commands: the keys of whoever started the runtime, and of other containers, are not theirs.
+        process::leave_session_keyring()?;
         self.log = LogFile::open(self.settings.log_path.clone()).map_err(|error| {
             let path = self.settings.log_path.clone().unwrap_or_default();
             Error::io(format!("open the log {}", path.display()), error)
