@@ -28,8 +28,7 @@ pub(super) struct Mounts {
 
 pub(super) fn all(input: &Input<'_>) -> Result<Mounts> {
     let mut list = system(input);
-    list.extend(files(input));
-    list.extend(volumes(input)?);
+    list.extend(given(input)?);
     Ok(Mounts { list, spread_back: super::spreads_back(input.config) })
 }
 
@@ -95,7 +94,7 @@ fn control_groups(input: &Input<'_>, access: &str) -> Vec<Value> {
 }
 
 /// Name resolution as the pod has it, unless the request brings its own.
-fn files(input: &Input<'_>) -> Vec<Value> {
+fn files(input: &Input<'_>) -> Vec<(&'static str, Value)> {
     let readonly = input.security().is_some_and(|context| context.readonly_rootfs) || input.host_image;
     let access = if readonly { "ro" } else { "rw" };
     let files = [
@@ -106,12 +105,12 @@ fn files(input: &Input<'_>) -> Vec<Value> {
     let wanted = files
         .into_iter()
         .filter(|(path, source)| !source.as_os_str().is_empty() && !takes(input.config, path));
-    wanted
-        .map(|(path, source)| mount(path, "bind", &source.to_string_lossy(), &["rbind", "rprivate", access]))
-        .collect()
+    let options = ["rbind", "rprivate", access];
+    wanted.map(|(path, source)| (path, mount(path, "bind", &source.to_string_lossy(), &options))).collect()
 }
 
-fn volumes(input: &Input<'_>) -> Result<Vec<Value>> {
+/// All that the pod, the image and the request bring along.
+fn given(input: &Input<'_>) -> Result<Vec<Value>> {
     // The host's `/dev/null` is every container's.
     let is_there = |mount: &v1::Mount| {
         mount.host_path == mount.container_path && DEVICES.contains(&mount.host_path.as_str())
@@ -123,14 +122,15 @@ fn volumes(input: &Input<'_>) -> Result<Vec<Value>> {
         let options = ["rbind", "rprivate", "rw", "nodev"];
         Ok((depth(place), mount(place, "bind", &source.to_string_lossy(), &options)))
     });
-    let mut all: Vec<(usize, Value)> = of_image.chain(asked).collect::<Result<_>>()?;
+    let of_pod = files(input).into_iter().map(|(place, mount)| Ok((depth(place), mount)));
+    let mut all: Vec<(usize, Value)> = of_image.chain(of_pod).chain(asked).collect::<Result<_>>()?;
     // Parents before what is mounted inside them.
     all.sort_by_key(|(depth, _)| *depth);
     Ok(all.into_iter().map(|(_, mount)| mount).collect())
 }
 
 fn depth(path: &str) -> usize {
-    path.split('/').filter(|part| !part.is_empty()).count()
+    Path::new(&plain(path)).components().count()
 }
 
 fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> {
@@ -191,7 +191,7 @@ pub(crate) fn plain(path: &str) -> String {
 }
 
 fn takes(config: &v1::ContainerConfig, path: &str) -> bool {
-    config.mounts.iter().any(|mount| mount.container_path.trim_end_matches('/') == path)
+    config.mounts.iter().any(|mount| plain(&mount.container_path) == path)
 }
 
 fn mount(destination: &str, kind: &str, source: &str, options: &[&str]) -> Value {

@@ -234,6 +234,22 @@ fn parents_are_mounted_before_children_and_a_request_replaces_a_default() {
 }
 
 #[test]
+fn a_volume_hides_nothing_that_is_mounted_in_it_however_its_path_is_spelt() {
+    let spec = Case::new()
+        .mount(bind("/h/inner", "/srv/app"))
+        .mount(bind("/h/outer", "/./x/..//srv/./"))
+        .mount(bind("/h/etc", "/etc/./"))
+        .mount(bind("/h/hosts", "/etc//hosts"))
+        .spec();
+    let paths = destinations(&spec);
+    let given: Vec<&str> =
+        paths.iter().skip_while(|path| !path.contains("srv")).map(String::as_str).collect();
+    let wanted =
+        ["/./x/..//srv/./", "/etc/./", "/etc/hostname", "/etc/resolv.conf", "/srv/app", "/etc//hosts"];
+    assert_eq!(given, wanted);
+}
+
+#[test]
 fn volumes_of_an_image_are_mounted_among_those_of_the_request() {
     let mut case = Case::new().mount(bind("/h/inner", "/a/b/c")).mount(bind("/h/outer", "/a"));
     case.image_volumes = vec![("/a/b".to_owned(), "/c/volumes/0".into())];

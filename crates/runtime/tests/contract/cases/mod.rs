@@ -68,6 +68,7 @@ pub(crate) fn all() -> Vec<(&'static str, Case)> {
         isolation::a_privileged_container_has_every_right,
         volumes::volumes_are_mounted,
         volumes::a_volume_can_be_more_than_a_folder,
+        volumes::a_volume_hides_no_file_of_the_pod,
         volumes::the_volumes_of_an_image_are_folders_of_the_containers_own,
         volumes::mounts_are_seen_on_both_sides_only_where_that_was_asked,
         volumes::a_recursively_read_only_volume_stays_so,

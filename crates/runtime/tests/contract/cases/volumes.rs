@@ -48,6 +48,25 @@ pub(crate) async fn a_volume_can_be_more_than_a_folder(cri: Cri) {
     assert_eq!(cri.output(config).await, ["all"]);
 }
 
+pub(crate) async fn a_volume_hides_no_file_of_the_pod(cri: Cri) {
+    let (etc, srv) = (cri.folder("etc"), cri.folder("srv"));
+    std::fs::write(srv.join("word"), "given\n").expect("a word");
+    let mut pod = cri.pod_config();
+    pod.dns_config = Some(v1::DnsConfig { servers: vec!["192.0.2.7".to_owned()], ..Default::default() });
+    let sandbox = cri.run_pod(&pod).await.expect("a pod");
+    let mut config = cri.container_config(
+        "cat /etc/resolv.conf; test -s /etc/hostname && test -s /etc/hosts && cat /srv/inner/word; echo x > /etc/new",
+    );
+    config.mounts =
+        vec![volume(&srv, "/srv/inner"), volume(&cri.folder("outer"), "/srv/./"), volume(&etc, "/etc")];
+    let id = cri.create(&sandbox, &pod, &config).await.expect("a container");
+    cri.start(&id).await.expect("starts");
+    let lines = cri.log(&cri.exited(&id).await).await;
+    let said = |words: &str| lines.iter().any(|line| line.ends_with(words));
+    assert!(said(" nameserver 192.0.2.7") && said(" given"), "{lines:?}");
+    assert!(etc.join("new").exists());
+}
+
 pub(crate) async fn the_volumes_of_an_image_are_folders_of_the_containers_own(cri: Cri) {
     if cri.image == "host" {
         return; // It has none.
