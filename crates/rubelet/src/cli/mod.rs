@@ -90,6 +90,11 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// Containers must be able to reach what we make for them, whoever they run as and whatever whoever started us has for a umask.
+fn set_umask() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+}
+
 /// Runs a command that waits more than it works. What is stuck, as a printer in a pipe that nobody reads, does not keep it
 /// from ending.
 fn on_one_thread(work: impl Future<Output = ExitCode>) -> ExitCode {

@@ -11,7 +11,7 @@ use rubelet_agent::settings::PullRate;
 use rubelet_cri::Endpoint;
 use tracing_subscriber::EnvFilter;
 
-use super::complaint;
+use super::{complaint, set_umask};
 use crate::endpoint::{ENVIRONMENT, endpoint_of_environment};
 use crate::exit::Failure;
 use crate::place::Place;
@@ -148,6 +148,7 @@ fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> 
         return Err((Failure::Usage, why));
     }
     let plan = args.plan(named, config, remarks.clone());
+    set_umask();
     rubelet_runtime::memory::share_one_heap();
     rubelet_runtime::memory::map_only_what_is_touched();
     // One thread: nothing here computes for long or blocks (`off_thread`), so a second one would only cost wake-ups. The HTTP

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use rubelet_runtime::embedded::{Options, Root, serve};
 
-use super::{complaint, fail};
+use super::{complaint, fail, set_umask};
 use crate::exit::Failure;
 use crate::home::{DataDir, Home};
 use crate::log::Log;
@@ -29,6 +29,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> ExitCode {
+    set_umask();
     let home = Home::of_this_user();
     let mut options = Options {
         socket: args.socket.clone().unwrap_or_else(|| home.socket()),

@@ -11,6 +11,7 @@ fn main() -> ExitCode {
     if let Some(code) = shim::intercept() {
         return code;
     }
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mut args = std::env::args_os().skip(1).map(PathBuf::from);
     let (Some(socket), Some(data_dir)) = (args.next(), args.next()) else {
         eprintln!("usage: rubelet-runtime SOCKET DATA_DIR [CNI_CONF_DIR]");

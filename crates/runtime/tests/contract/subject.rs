@@ -8,7 +8,9 @@ use rubelet_testbed::Embedded;
 /// Starts one; `None`, said aloud, where this user cannot run containers.
 pub(crate) fn embedded(name: &str, cni: Option<PathBuf>) -> Option<Embedded> {
     Embedded::start(name, move |place| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rubelet-runtime"));
+        // With a umask that nothing may depend on.
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask 077; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_rubelet-runtime")]);
         command.arg(place.socket()).arg(place.data()).args(&cni);
         command
     })

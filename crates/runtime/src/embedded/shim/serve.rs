@@ -12,7 +12,7 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::fs::{Mode, OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::client::{Client, take_lines};
@@ -39,6 +39,8 @@ pub(super) fn main() -> Result<()> {
     process::outlast_others();
     // Whoever started the runtime may have left descriptors open: they are nothing to the container's commands.
     process::close_all(process::beyond_streams());
+    // As with other runtimes, whatever whoever started the runtime has: folders that lead to volumes are for all users.
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     // Own session: a terminal or a service manager that ends the runtime's group must not reach us.
     let _ = rustix::process::setsid();
     // Whatever a container leaves behind falls to us.

@@ -1,5 +1,7 @@
 //! What a container sees and may do.
 
+use std::time::Duration;
+
 use rubelet_cri::v1;
 
 use crate::cri::Cri;
@@ -25,6 +27,36 @@ pub(crate) async fn environment_folder_and_user(cri: Cri) {
         "a user that nobody knows lives in /"
     );
     assert!(lines[6].contains("3456"), "{}", lines[6]);
+}
+
+pub(crate) async fn the_umask_is_the_usual_one(cri: Cri) {
+    const SCRIPT: &str = "umask; cat /some/where/new/word /some/where/else/word";
+    let mut config = cri.container_config(&format!("{SCRIPT}; exec sleep 3600"));
+    // Whoever it is reaches what is mounted, and what was made for that.
+    context(&mut config).run_as_user = Some(v1::Int64Value { value: 1234 });
+    let given = cri.folder("given");
+    std::fs::write(given.join("word"), "given\n").expect("a word");
+    for (host, inside) in [(given.clone(), "/some/where/new"), (given.join("a/b"), "/some/where/else")] {
+        config.mounts.push(v1::Mount {
+            host_path: host.to_string_lossy().into_owned(),
+            container_path: inside.to_owned(),
+            ..Default::default()
+        });
+    }
+    let (_, id, _) = cri.pod_with_config(config).await;
+    std::fs::write(given.join("a/b/word"), "made\n").expect("a word");
+    cri.start(&id).await.expect("starts");
+    let told = cri.exec(&id, SCRIPT, 0).await.expect("an answer");
+    assert_eq!(String::from_utf8_lossy(&told.stdout), "0022\ngiven\nmade\n");
+    let status = cri.status(&id).await.expect("a status");
+    let lines = loop {
+        match cri.log(&status).await {
+            lines if lines.len() == 3 => break lines,
+            _ => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    let said: Vec<_> = lines.iter().filter_map(|line| line.rsplit(' ').next()).collect();
+    assert_eq!(said, ["0022", "given", "made"]);
 }
 
 pub(crate) async fn streams_can_be_opened_by_their_names(cri: Cri) {

@@ -54,6 +54,7 @@ pub(crate) fn all() -> Vec<(&'static str, Case)> {
         exec::a_command_needs_a_running_container,
         exec::a_command_that_is_not_there_is_an_error,
         isolation::environment_folder_and_user,
+        isolation::the_umask_is_the_usual_one,
         isolation::streams_can_be_opened_by_their_names,
         isolation::control_groups_are_read_only,
         isolation::a_missing_folder_to_work_in_is_made,
