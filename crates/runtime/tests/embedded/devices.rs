@@ -39,7 +39,7 @@ fn given(cri: &Cri, permissions: &str) -> v1::ContainerConfig {
 
 #[test]
 fn a_container_opens_the_devices_that_it_was_given_and_no_others() {
-    with(with_one_hierarchy(), |runtime, cri| async move {
+    with(with_one_hierarchy(), async |runtime, cri| {
         for (permissions, wanted) in [("w", &["log", "zeros", "null"][..]), ("rm", &["zeros", "null"])] {
             assert_eq!(cri.output(given(&cri, permissions)).await, wanted, "{permissions}");
         }

@@ -43,7 +43,7 @@ fn a_container_has_no_keys_of_whoever_started_the_runtime() {
         return eprintln!("SKIPPED: this kernel has no keys");
     }
     assert!(is_seen(), "by who has it");
-    with(embedded("keys", None), |runtime, cri| async move {
+    with(embedded("keys", None), async |_, cri| {
         let script = format!("grep -c {name} /proc/keys");
         let mut config = cri.container_config(&format!("{script}; exec sleep 3600"));
         let context = config.linux.get_or_insert_default().security_context.get_or_insert_default();
@@ -56,7 +56,6 @@ fn a_container_has_no_keys_of_whoever_started_the_runtime() {
         cri.stop(&id, 0).await.expect("stops");
         let lines = cri.log(&cri.exited(&id).await).await;
         assert!(lines.len() == 1 && lines[0].ends_with(" 0"), "{lines:?}");
-        drop(runtime);
     });
     assert!(is_seen(), "still");
 }
