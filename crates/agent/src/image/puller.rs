@@ -8,6 +8,7 @@ use pleg::Clock;
 use rubelet_cri::v1;
 use tokio::sync::Semaphore;
 
+use super::credentials::{MOST_TRIED, ToTry};
 use super::docker_config::Credential;
 use super::limit::Bucket;
 use super::{Credentials, ImageError, PullPolicy, Resolved, resolved};
@@ -88,7 +89,7 @@ impl<S: ImageStore> Puller<S> {
     async fn try_all(
         &self,
         name: &str,
-        credentials: Vec<Credential>,
+        ToTry { credentials, left_out }: ToTry,
         sandbox_config: &v1::PodSandboxConfig,
     ) -> Result<String, ImageError> {
         let mut to_try: Vec<Option<Credential>> = credentials.into_iter().map(Some).collect();
@@ -106,6 +107,11 @@ impl<S: ImageStore> Puller<S> {
                 Err(error) if errors.contains(&error) => {}
                 Err(error) => errors.push(error),
             }
+        }
+        if left_out > 0 {
+            let message =
+                format!("{left_out} more credentials are not tried: {MOST_TRIED} are, at most").into();
+            errors.push(CallError { failure: CallFailure::Refused, message });
         }
         Err(ImageError::of_pull(name, all_in_one(errors)))
     }

@@ -8,6 +8,8 @@ use thiserror::Error;
 use crate::downward::DownwardError;
 use crate::environment::ExpansionError;
 
+use super::room::{MOST_OF_POD, MOST_OF_VOLUME};
+
 /// Why a volume cannot be prepared or taken down, or a mount not be made.
 #[derive(Debug, Error)]
 pub enum VolumeError {
@@ -47,6 +49,18 @@ pub enum VolumeError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// The agent would write more to one volume than it does.
+    #[error(
+        "the files of this volume take up more than {} MiB, the most that a volume may have",
+        MOST_OF_VOLUME >> 20
+    )]
+    TooLarge,
+    /// The agent would write more for one pod than it does.
+    #[error(
+        "the files of the pod's volumes take up more than {} MiB together, the most that a pod may have",
+        MOST_OF_POD >> 20
+    )]
+    TooLargeTogether,
     /// A reference to the pod itself leads nowhere.
     #[error(transparent)]
     Downward(#[from] DownwardError),

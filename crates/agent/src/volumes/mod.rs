@@ -15,6 +15,7 @@ mod nested;
 mod ownership;
 mod payload;
 mod removal;
+mod room;
 mod subpath;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub(crate) use mount::absolute;
 pub use mount::{Mount, Propagation, RecursiveReadOnly};
 pub(crate) use payload::{DEFAULT_MODE as DEFAULT_FILE_MODE, clean_path, given_projections};
 pub(crate) use removal::remove_tree;
+use room::Room;
 
 /// The volumes of a pod, ready to be mounted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,10 +107,12 @@ impl Volumes {
             Err(error) => return Preparation { missing: vec![error], ..done },
         };
         let Some(spec) = &facts.pod.spec else { return done };
+        let mut room = Room::of_pod();
         for volume in spec.volumes.iter().flatten().filter(|volume| is_mounted(spec, &volume.name)) {
             begins(&volume.name);
             let setup = Setup { directory: &directory, facts, spec, volume, now, ran_before };
-            let ready = setup.run().map_err(|source| {
+            room.next_volume();
+            let ready = setup.run(&mut room).map_err(|source| {
                 let error = VolumeError::SetUp { volume: volume.name.clone(), source: Box::new(source) };
                 (setup.found(), error)
             });
@@ -244,7 +248,7 @@ struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    fn run(&self) -> Result<PreparedVolume, VolumeError> {
+    fn run(&self, room: &mut Room) -> Result<PreparedVolume, VolumeError> {
         let place = place(self.directory, self.volume)?;
         let path = &place.path;
         match VolumeKind::of(self.volume)? {
@@ -254,14 +258,16 @@ impl Setup<'_> {
             VolumeKind::HostPath(_) if self.ran_before => {}
             VolumeKind::HostPath(source) => host_path::check(source)?,
             VolumeKind::ConfigMap(source) => {
-                self.write(path, false, &payload::config_map(source, self.facts)?)?;
+                self.write(path, false, &payload::config_map(source, self.facts, room)?)?;
             }
-            VolumeKind::Secret(source) => self.write(path, true, &payload::secret(source, self.facts)?)?,
+            VolumeKind::Secret(source) => {
+                self.write(path, true, &payload::secret(source, self.facts, room)?)?;
+            }
             VolumeKind::DownwardApi(source) => {
-                self.write(path, true, &payload::downward(source, self.facts)?)?;
+                self.write(path, true, &payload::downward(source, self.facts, room)?)?;
             }
             VolumeKind::Projected(source) => {
-                self.write(path, true, &payload::projected(source, self.facts)?)?;
+                self.write(path, true, &payload::projected(source, self.facts, room)?)?;
             }
         }
         Ok(place)

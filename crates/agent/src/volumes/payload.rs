@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, ProjectedVolumeSource,
     SecretVolumeSource, VolumeProjection,
 };
 
 use super::VolumeError;
+use super::room::Room;
 use crate::downward::PodFacts;
 
 /// The mode of a file when nobody says otherwise.
@@ -23,26 +25,45 @@ pub(super) struct File {
     pub(super) mode: u32,
 }
 
-pub(super) fn config_map(source: &ConfigMapVolumeSource, facts: &PodFacts<'_>) -> Result<Files, VolumeError> {
+pub(super) fn config_map(
+    source: &ConfigMapVolumeSource,
+    facts: &PodFacts<'_>,
+    room: &mut Room,
+) -> Result<Files, VolumeError> {
     let keys = config_map_keys(&source.name, source.optional, facts)?;
-    select(keys, source.items.as_deref(), source.default_mode, source.optional, VolumeError::NoConfigMapKey)
+    let ConfigMapVolumeSource { items, optional, default_mode, .. } = source;
+    select(keys, items.as_deref(), *default_mode, *optional, VolumeError::NoConfigMapKey, room)
 }
 
-pub(super) fn secret(source: &SecretVolumeSource, facts: &PodFacts<'_>) -> Result<Files, VolumeError> {
+pub(super) fn secret(
+    source: &SecretVolumeSource,
+    facts: &PodFacts<'_>,
+    room: &mut Room,
+) -> Result<Files, VolumeError> {
     let keys = secret_keys(source.secret_name.as_deref().unwrap_or_default(), source.optional, facts)?;
-    select(keys, source.items.as_deref(), source.default_mode, source.optional, VolumeError::NoSecretKey)
+    let SecretVolumeSource { items, optional, default_mode, .. } = source;
+    select(keys, items.as_deref(), *default_mode, *optional, VolumeError::NoSecretKey, room)
 }
 
-pub(super) fn downward(source: &DownwardAPIVolumeSource, facts: &PodFacts<'_>) -> Result<Files, VolumeError> {
-    downward_files(source.items.as_deref(), source.default_mode, facts)
+pub(super) fn downward(
+    source: &DownwardAPIVolumeSource,
+    facts: &PodFacts<'_>,
+    room: &mut Room,
+) -> Result<Files, VolumeError> {
+    downward_files(source.items.as_deref(), source.default_mode, facts, room)
 }
 
 /// All sources in their order; of two files at one path the later one stays. What is wrong with any of them is told.
-pub(super) fn projected(source: &ProjectedVolumeSource, facts: &PodFacts<'_>) -> Result<Files, VolumeError> {
+pub(super) fn projected(
+    source: &ProjectedVolumeSource,
+    facts: &PodFacts<'_>,
+    room: &mut Room,
+) -> Result<Files, VolumeError> {
     let (mut files, mut errors) = (Files::new(), Vec::new());
     for projection in source.sources.iter().flatten() {
-        match projected_files(projection, source.default_mode, facts) {
+        match projected_files(projection, source.default_mode, facts, room) {
             Ok(more) => files.extend(more),
+            Err(error @ (VolumeError::TooLarge | VolumeError::TooLargeTogether)) => return Err(error),
             Err(error) => errors.push(error),
         }
     }
@@ -53,15 +74,16 @@ fn projected_files(
     projection: &VolumeProjection,
     mode: Option<i32>,
     facts: &PodFacts<'_>,
+    room: &mut Room,
 ) -> Result<Files, VolumeError> {
     if let Some(source) = &projection.config_map {
         let keys = config_map_keys(&source.name, source.optional, facts)?;
-        select(keys, source.items.as_deref(), mode, source.optional, VolumeError::NoConfigMapKey)
+        select(keys, source.items.as_deref(), mode, source.optional, VolumeError::NoConfigMapKey, room)
     } else if let Some(source) = &projection.secret {
         let keys = secret_keys(&source.name, source.optional, facts)?;
-        select(keys, source.items.as_deref(), mode, source.optional, VolumeError::NoSecretKey)
+        select(keys, source.items.as_deref(), mode, source.optional, VolumeError::NoSecretKey, room)
     } else if let Some(source) = &projection.downward_api {
-        downward_files(source.items.as_deref(), mode, facts)
+        downward_files(source.items.as_deref(), mode, facts, room)
     } else {
         Err(VolumeError::Unsupported(given_projections(projection).next().unwrap_or("(none)")))
     }
@@ -89,52 +111,73 @@ pub(crate) fn given_projections(projection: &VolumeProjection) -> impl Iterator<
     .filter_map(|(name, given)| given.then_some(name))
 }
 
-type Keys = BTreeMap<String, Vec<u8>>;
-
-fn config_map_keys(name: &str, optional: Option<bool>, facts: &PodFacts<'_>) -> Result<Keys, VolumeError> {
-    let Some(map) = facts.objects.config_map(facts.namespace(), name) else {
-        return if optional == Some(true) {
-            Ok(Keys::new())
-        } else {
-            Err(VolumeError::NoConfigMap(name.to_owned()))
-        };
-    };
-    let text = map.data.iter().flatten().map(|(key, value)| (key.clone(), value.clone().into_bytes()));
-    let bytes = map.binary_data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone()));
-    Ok(text.chain(bytes).collect())
+/// What a config map or a secret holds, where it is. Of two values of one key the bytes stay.
+#[derive(Clone, Copy, Default)]
+struct Keys<'a> {
+    text: Option<&'a BTreeMap<String, String>>,
+    bytes: Option<&'a BTreeMap<String, ByteString>>,
 }
 
-fn secret_keys(name: &str, optional: Option<bool>, facts: &PodFacts<'_>) -> Result<Keys, VolumeError> {
-    let Some(secret) = facts.objects.secret(facts.namespace(), name) else {
-        return if optional == Some(true) {
-            Ok(Keys::new())
-        } else {
-            Err(VolumeError::NoSecret(name.to_owned()))
-        };
-    };
-    Ok(secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect())
+impl<'a> Keys<'a> {
+    fn get(self, key: &str) -> Option<&'a [u8]> {
+        let bytes = self.bytes.and_then(|bytes| bytes.get(key)).map(|value| &value.0[..]);
+        bytes.or_else(|| self.text?.get(key).map(String::as_bytes))
+    }
+
+    fn iter(self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        let text = self.text.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_bytes()));
+        let bytes = self.bytes.into_iter().flatten().map(|(key, value)| (key.as_str(), &value.0[..]));
+        text.chain(bytes)
+    }
+}
+
+fn config_map_keys<'a>(
+    name: &str,
+    optional: Option<bool>,
+    facts: &PodFacts<'a>,
+) -> Result<Keys<'a>, VolumeError> {
+    match facts.objects.config_map(facts.namespace(), name) {
+        Some(map) => Ok(Keys { text: map.data.as_ref(), bytes: map.binary_data.as_ref() }),
+        None if optional == Some(true) => Ok(Keys::default()),
+        None => Err(VolumeError::NoConfigMap(name.to_owned())),
+    }
+}
+
+fn secret_keys<'a>(
+    name: &str,
+    optional: Option<bool>,
+    facts: &PodFacts<'a>,
+) -> Result<Keys<'a>, VolumeError> {
+    match facts.objects.secret(facts.namespace(), name) {
+        Some(secret) => Ok(Keys { text: None, bytes: secret.data.as_ref() }),
+        None if optional == Some(true) => Ok(Keys::default()),
+        None => Err(VolumeError::NoSecret(name.to_owned())),
+    }
 }
 
 /// Every key as a file of its name, or the keys that `items` picks.
 fn select(
-    keys: Keys,
+    keys: Keys<'_>,
     items: Option<&[KeyToPath]>,
     default_mode: Option<i32>,
     optional: Option<bool>,
     missing: fn(String) -> VolumeError,
+    room: &mut Room,
 ) -> Result<Files, VolumeError> {
-    let Some(items) = items.filter(|items| !items.is_empty()) else {
-        let file = |content| File { content, mode: mode(None, default_mode) };
-        return Ok(keys.into_iter().map(|(key, content)| (key, file(content))).collect());
-    };
     let mut files = Files::new();
+    let Some(items) = items.filter(|items| !items.is_empty()) else {
+        for (key, content) in keys.iter() {
+            room.take(key, content.len())?;
+            files.insert(key.to_owned(), File { content: content.to_vec(), mode: mode(None, default_mode) });
+        }
+        return Ok(files);
+    };
     for item in items {
         match keys.get(&item.key) {
             Some(content) => {
-                files.insert(
-                    clean_path(&item.path),
-                    File { content: content.clone(), mode: mode(item.mode, default_mode) },
-                );
+                let path = clean_path(&item.path);
+                room.take(&path, content.len())?;
+                files.insert(path, File { content: content.to_vec(), mode: mode(item.mode, default_mode) });
             }
             None if optional == Some(true) => {}
             None => return Err(missing(item.key.clone())),
@@ -147,6 +190,7 @@ fn downward_files(
     items: Option<&[DownwardAPIVolumeFile]>,
     default_mode: Option<i32>,
     facts: &PodFacts<'_>,
+    room: &mut Room,
 ) -> Result<Files, VolumeError> {
     let mut files = Files::new();
     for item in items.unwrap_or_default() {
@@ -155,10 +199,9 @@ fn downward_files(
             (None, Some(selector)) => facts.resource(selector, None)?,
             (None, None) => String::new(),
         };
-        files.insert(
-            clean_path(&item.path),
-            File { content: content.into_bytes(), mode: mode(item.mode, default_mode) },
-        );
+        let path = clean_path(&item.path);
+        room.take(&path, content.len())?;
+        files.insert(path, File { content: content.into_bytes(), mode: mode(item.mode, default_mode) });
     }
     Ok(files)
 }

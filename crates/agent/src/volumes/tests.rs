@@ -223,6 +223,27 @@ fn changed_objects_are_shown_by_preparing_again() {
 }
 
 #[test]
+fn a_pod_whose_volumes_are_too_large_together_gets_those_that_are_not() {
+    let node = Node::new();
+    let names = || (0..5).map(|n| format!("v{n}"));
+    let mounts: Vec<String> = names().map(|name| format!("{{name: {name}, mountPath: /{name}}}")).collect();
+    let items: Vec<String> = (0..15).map(|n| format!("{{key: k, path: p{n}}}")).collect();
+    let volume =
+        |name: String| format!("{{name: {name}, configMap: {{name: large, items: [{}]}}}}", items.join(", "));
+    let volumes: Vec<String> = names().map(volume).collect();
+    let (pod, _) = pod_with(&format!("[{}]", mounts.join(", ")), &format!("[{}]", volumes.join(", ")));
+    let large = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: large}}\ndata: {{k: {}}}\n",
+        "y".repeat((1 << 20) - 1)
+    );
+    let errors = node.prepare(&pod, &manifest(&large).objects, 1).expect_err("75 MiB");
+    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let why =
+        "the files of the pod's volumes take up more than 64 MiB together, the most that a pod may have";
+    assert_eq!(told, [format!("MountVolume.SetUp failed for volume \"v4\" : {why}")]);
+}
+
+#[test]
 fn a_volume_that_fails_leaves_nothing() {
     let node = Node::new();
     let (pod, _) = pod_with("[{name: s, mountPath: /s}]", "[{name: s, secret: {secretName: secret}}]");

@@ -54,7 +54,7 @@ fn config_maps() {
             optional: Some(optional),
             default_mode: mode,
         };
-        shown(with_facts(|facts| config_map(&source, facts)))
+        shown(with_facts(|facts| config_map(&source, facts, &mut Room::of_pod())))
     };
     assert_eq!(
         of("map", None, false, None),
@@ -82,7 +82,7 @@ fn secrets() {
             optional: Some(optional),
             default_mode: Some(0o400),
         };
-        shown(with_facts(|facts| secret(&source, facts)))
+        shown(with_facts(|facts| secret(&source, facts, &mut Room::of_pod())))
     };
     assert_eq!(of("secret", None, false), Ok(vec![file("key", b"s", 0o400)]));
     assert_eq!(
@@ -116,7 +116,7 @@ fn projections_come_together_and_the_later_one_stays() {
     let downward = DownwardAPIProjection { items: Some(vec![field("x", "metadata.name")]) };
     let of = |sources: Vec<VolumeProjection>| {
         let source = ProjectedVolumeSource { default_mode: Some(0o644), sources: Some(sources) };
-        shown(with_facts(|facts| projected(&source, facts)))
+        shown(with_facts(|facts| projected(&source, facts, &mut Room::of_pod())))
     };
     let map = VolumeProjection { config_map: Some(map), ..Default::default() };
     let secret = VolumeProjection { secret: Some(secret), ..Default::default() };
@@ -142,6 +142,54 @@ fn downward_files_are_the_fields() {
         items: Some(vec![field("n", "metadata.name"), field("./d/e", "metadata.namespace")]),
         default_mode: None,
     };
-    let found = shown(with_facts(|facts| downward(&source, facts)));
+    let found = shown(with_facts(|facts| downward(&source, facts, &mut Room::of_pod())));
     assert_eq!(found, Ok(vec![file("d/e", b"ns", 0o644), file("n", b"web", 0o644)]));
+}
+
+#[test]
+fn what_repeats_itself_ends_before_it_fills_the_memory() {
+    let map =
+        ConfigMap { data: Some([("k".to_owned(), "y".repeat(1 << 20))].into()), ..ConfigMap::default() };
+    let objects =
+        Objects { config_maps: [(ObjectKey::new("ns", "map"), Arc::new(map))].into(), ..Objects::default() };
+    let mut pod = Pod::default();
+    pod.metadata.namespace = Some("ns".to_owned());
+    pod.metadata.annotations = Some([("a".to_owned(), "y".repeat(256 << 10))].into());
+    let facts = PodFacts { pod: &pod, objects: &objects, node: &NodeFacts::default(), pod_ips: &[] };
+    let items = |count: usize| Some((0..count).map(|n| item("k", &format!("p{n}"), None)).collect());
+    let maps = |count: usize| {
+        let source =
+            ConfigMapVolumeSource { name: "map".to_owned(), items: items(count), ..Default::default() };
+        config_map(&source, &facts, &mut Room::of_pod())
+    };
+    let projections = |count: usize, of_each: usize| {
+        let map = ConfigMapProjection { name: "map".to_owned(), items: items(of_each), optional: None };
+        let source = VolumeProjection { config_map: Some(map), ..Default::default() };
+        let source = ProjectedVolumeSource { sources: Some(vec![source; count]), default_mode: None };
+        projected(&source, &facts, &mut Room::of_pod())
+    };
+    let fields = |count: usize| {
+        let items = (0..count).map(|n| field(&format!("p{n}"), "metadata.annotations")).collect();
+        let source = DownwardAPIVolumeSource { items: Some(items), default_mode: None };
+        downward(&source, &facts, &mut Room::of_pod())
+    };
+    let table = [
+        ("a key", maps(15), Some(15)),
+        ("a key, too often", maps(5000), None),
+        ("projections of other paths", projections(3, 5), Some(5)),
+        ("projections, too many", projections(5000, 5), None),
+        ("a field", fields(63), Some(63)),
+        ("a field, too often", fields(5000), None),
+    ];
+    for (what, files, count) in table {
+        match (files, count) {
+            (Ok(files), count) => assert_eq!(Some(files.len()), count, "{what}"),
+            (Err(error), count) => {
+                assert_eq!(count, None, "{what}: {error}");
+                let wanted =
+                    "the files of this volume take up more than 16 MiB, the most that a volume may have";
+                assert_eq!(error.to_string(), wanted, "{what}");
+            }
+        }
+    }
 }
