@@ -17,13 +17,13 @@ pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
 /// One of the two lists of a [`ResourceRequirements`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum List {
+pub(super) enum List {
     Requests,
     Limits,
 }
 
 impl List {
-    fn of(self, resources: Option<&ResourceRequirements>) -> Amounts {
+    pub(super) fn of(self, resources: Option<&ResourceRequirements>) -> Amounts {
         let list = resources.and_then(|resources| match self {
             Self::Requests => resources.requests.as_ref(),
             Self::Limits => resources.limits.as_ref(),

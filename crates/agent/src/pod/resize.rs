@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use serde::Serialize;
 
 use super::config::PodAmounts;
-use super::demand::{Amounts, own, requests};
+use super::demand::{Amounts, List, own, requests};
 use super::grants::Grants;
 use super::spec::{all_containers, containers, init_containers};
 use crate::resource::{self, Quantity};
@@ -130,6 +130,33 @@ pub(crate) fn asks_for_more(pod: &Pod, than: &Pod) -> bool {
     requests(pod).iter().any(|(name, asked)| *asked > amount(&had, name))
 }
 
+/// The first amount that differs between two versions of a pod, of those that cannot be changed while it runs: its control
+/// group and its containers got theirs when they were made. Containers that only one of the two has do not count.
+pub(crate) fn changed_for_good(wanted: &Pod, has: &Pod) -> Option<String> {
+    let had: BTreeMap<&str, &Container> =
+        all_containers(has).map(|container| (container.name.as_str(), container)).collect();
+    let of_list = |list: &'static str, containers: &[Container]| {
+        containers.iter().find_map(|now| {
+            let then = had.get(now.name.as_str())?.resources.as_ref();
+            let amount = fixed_change(now.resources.as_ref(), then)?;
+            Some(format!("spec.{list}[{}].resources.{amount}", now.name))
+        })
+    };
+    let of_pod = || fixed_change(own(wanted), own(has)).map(|amount| format!("spec.resources.{amount}"));
+    of_list("initContainers", init_containers(wanted))
+        .or_else(|| of_list("containers", containers(wanted)))
+        .or_else(of_pod)
+}
+
+fn fixed_change(now: Option<&ResourceRequirements>, then: Option<&ResourceRequirements>) -> Option<String> {
+    let is_fixed = |name: &&String| Resource::ALL.iter().all(|changeable| changeable.name() != **name);
+    [("limits", List::Limits), ("requests", List::Requests)].into_iter().find_map(|(word, list)| {
+        let (now, then) = (list.of(now), list.of(then));
+        let mut names = now.keys().chain(then.keys()).filter(is_fixed);
+        names.find(|name| now.get(*name) != then.get(*name)).map(|name| format!("{word}[{name}]"))
+    })
+}
+
 /// A pod whose containers have what another's have: a change that waits.
 pub(crate) fn with_sizes_of(pod: &Pod, other: &Pod) -> Pod {
     let all: BTreeMap<&str, &Container> =
@@ -196,6 +223,7 @@ pub(crate) fn resize_message(pod: &Pod, how: &str, error: Option<&str>) -> Strin
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ContainerResizePolicy;
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
     use super::*;
     use crate::pod::testkit::{container, resources};
@@ -244,6 +272,58 @@ mod tests {
             let without_policy = if need_of_it == Need::Nothing { Need::Nothing } else { Need::InPlace };
             assert_eq!(need(&container, None, Some(&given)), without_policy, "{what}, without a policy");
         }
+    }
+
+    #[test]
+    fn only_cpu_and_memory_can_change_while_a_pod_runs() {
+        let with = |pairs: &[(&str, &str)]| {
+            let amounts =
+                pairs.iter().map(|(name, amount)| ((*name).to_owned(), WireQuantity((*amount).to_owned())));
+            let amounts: BTreeMap<String, WireQuantity> = amounts.collect();
+            ResourceRequirements {
+                limits: Some(amounts.clone()),
+                requests: Some(amounts),
+                ..ResourceRequirements::default()
+            }
+        };
+        let pod = |init: &[(&str, &str)], main: &[(&str, &str)], own: &[(&str, &str)]| {
+            let mut pod = crate::pod::testkit::pod("Always", &["i"], &["a"]);
+            let spec = pod.spec.as_mut().unwrap();
+            spec.init_containers.as_mut().unwrap()[0].resources = Some(with(init));
+            spec.containers[0].resources = Some(with(main));
+            spec.resources = Some(with(own));
+            pod
+        };
+        let huge = "hugepages-2Mi";
+        let has = pod(&[], &[("cpu", "1"), (huge, "4Mi")], &[]);
+        let mut more = has.clone();
+        more.spec.as_mut().unwrap().containers[0].name = "b".to_owned();
+        let of_main = "spec.containers[a].resources.limits[hugepages-2Mi]";
+        let table = [
+            ("nothing", has.clone(), None),
+            ("cpu and memory", pod(&[], &[("cpu", "2"), ("memory", "1Gi"), (huge, "4Mi")], &[]), None),
+            ("other words", pod(&[], &[("cpu", "1"), (huge, "4096Ki")], &[]), None),
+            ("more", pod(&[], &[("cpu", "1"), (huge, "8Mi")], &[]), Some(of_main)),
+            ("none", pod(&[], &[("cpu", "1")], &[]), Some(of_main)),
+            (
+                "of an init container",
+                pod(&[("ephemeral-storage", "1Gi")], &[(huge, "4Mi")], &[]),
+                Some("spec.initContainers[i].resources.limits[ephemeral-storage]"),
+            ),
+            (
+                "of the pod",
+                pod(&[], &[(huge, "4Mi")], &[("example.com/gpu", "1")]),
+                Some("spec.resources.limits[example.com/gpu]"),
+            ),
+            ("another container", more, None),
+        ];
+        for (what, wanted, change) in table {
+            assert_eq!(changed_for_good(&wanted, &has).as_deref(), change, "{what}");
+        }
+        let mut asked = has.clone();
+        asked.spec.as_mut().unwrap().containers[0].resources.as_mut().unwrap().requests = None;
+        let change = changed_for_good(&asked, &has);
+        assert_eq!(change.as_deref(), Some("spec.containers[a].resources.requests[hugepages-2Mi]"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rubelet_model::PodUid;
 
 use super::{Command, Routes};
 use crate::admission::{self, Refusal};
-use crate::pod::{Sizes, asks_for_more, qos_class, with_sizes_of};
+use crate::pod::{Sizes, asks_for_more, changed_for_good, qos_class, with_sizes_of};
 use crate::status::ResizePending;
 
 /// What a pod would have if there were room for it.
@@ -55,6 +55,11 @@ impl Routes {
             return Some(ResizePending::Infeasible(format!(
                 "Pod QOS Class may not change as a result of resizing: it is {} now; give the pod another metadata.uid to replace it",
                 class.as_str()
+            )));
+        }
+        if let Some(field) = changed_for_good(wanted, has) {
+            return Some(ResizePending::Infeasible(format!(
+                "only cpu and memory resources are mutable: {field} has changed; give the pod another metadata.uid to replace it"
             )));
         }
         if !asks_for_more(wanted, has) {

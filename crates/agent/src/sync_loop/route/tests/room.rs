@@ -1,5 +1,6 @@
 //! Who fits, who waits for room, and who gets more of it.
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use proptest::prelude::*;
 
 use super::*;
@@ -170,6 +171,30 @@ fn a_pod_that_wants_more_gets_it_when_there_is_room_and_keeps_what_it_has_until_
     routes.set_over([PodUid::from("3")].into());
     assert_eq!(told(&routes.reconsider()), ["wish 1"]);
     assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (None, 2000));
+}
+
+#[test]
+fn what_cannot_change_while_a_pod_runs_is_neither_given_nor_counted() {
+    let with_pages = |cores: &str, pages: &str| {
+        let mut pod = (*asking("1", "a", cores)).clone();
+        let resources = pod.spec.as_mut().unwrap().containers[0].resources.as_mut().unwrap();
+        let pages = ("hugepages-2Mi".to_owned(), WireQuantity(pages.to_owned()));
+        resources.requests.get_or_insert_default().extend([pages]);
+        Arc::new(pod)
+    };
+    let mut routes = two_cores();
+    routes.node.allocatable.insert("hugepages-2Mi".to_owned(), "8Mi".parse().unwrap());
+    let has = |routes: &Routes| {
+        let asked = crate::pod::requests(&routes.records[&PodUid::from("1")].pod);
+        (asked["cpu"].millis(), asked["hugepages-2Mi"].units() >> 20)
+    };
+    routes.source(delta(file(), Operation::Add, &[with_pages("1", "4Mi")]));
+    for (cores, pages) in [("1", "8Mi"), ("500m", "2Mi"), ("1", "16Mi")] {
+        routes.source(delta(file(), Operation::Update, &[with_pages(cores, pages)]));
+        assert_eq!((pending(&routes, "1"), has(&routes)), (Some("Infeasible"), (1000, 4)), "{cores} {pages}");
+    }
+    routes.source(delta(file(), Operation::Update, &[with_pages("500m", "4096Ki")]));
+    assert_eq!((pending(&routes, "1"), has(&routes)), (None, (500, 4)));
 }
 
 #[test]
