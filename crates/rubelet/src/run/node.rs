@@ -18,8 +18,8 @@ pub(crate) fn name() -> String {
 pub(super) fn capacity(data: &Path) -> BTreeMap<String, Quantity> {
     let mut capacity: BTreeMap<String, Quantity> =
         huge_pages(Path::new("/sys/kernel/mm/hugepages")).collect();
-    if let Ok(cpus) = std::thread::available_parallelism() {
-        capacity.insert("cpu".to_owned(), units(cpus.get()));
+    if let Some(cpus) = cpus() {
+        capacity.insert("cpu".to_owned(), units(cpus));
     }
     if let Some(memory) = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_memory(&text)) {
         capacity.insert("memory".to_owned(), Quantity::from_units(memory));
@@ -53,6 +53,23 @@ pub(super) fn allocatable(
         (name.clone(), left)
     };
     capacity.iter().map(left).collect()
+}
+
+/// How many processors this machine has for everybody: more than the agent has itself, where that is held to some.
+fn cpus() -> Option<usize> {
+    let listed = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let online = listed.and_then(|list| count_cpus(&list));
+    online.or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+}
+
+/// How many a list of the kernel names, like `0-3,8`.
+fn count_cpus(list: &str) -> Option<usize> {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    list.trim().split(',').try_fold(0_usize, |sum, range| sum.checked_add(count(range)?))
 }
 
 /// Pages of each size that were set aside: `hugepages-2Mi`, in bytes.
@@ -175,6 +192,26 @@ mod tests {
     fn memory_is_read_in_kilobytes() {
         assert_eq!(total_memory("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16_777_216));
         assert_eq!(total_memory("nothing"), None);
+    }
+
+    #[test]
+    fn processors_are_counted_in_ranges() {
+        let table = [
+            ("0\n", Some(1)),
+            ("0-3\n", Some(4)),
+            ("0-3,8", Some(5)),
+            ("0,2-3,5-7", Some(6)),
+            ("", None),
+            ("\n", None),
+            ("3-0", None),
+            ("0-", None),
+            ("all", None),
+            ("0-18446744073709551615", None),
+            ("-1", None),
+        ];
+        for (list, wanted) in table {
+            assert_eq!(count_cpus(list), wanted, "{list:?}");
+        }
     }
 
     #[test]
