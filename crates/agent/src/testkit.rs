@@ -368,6 +368,19 @@ impl Runtime for FakeRuntime {
         Ok(())
     }
 
+    async fn resize_sandbox(
+        &self,
+        _: &SandboxId,
+        resources: v1::LinuxContainerResources,
+        _: Option<v1::LinuxContainerResources>,
+    ) -> Result<(), CallError> {
+        let v1::LinuxContainerResources { cpu_quota, cpu_shares, memory_limit_in_bytes, .. } = resources;
+        let words = format!(
+            "resize the pod: memory {memory_limit_in_bytes}, cpu {cpu_shares} shares, quota {cpu_quota}"
+        );
+        self.call("resize_sandbox", words).await
+    }
+
     async fn create_container(
         &self,
         sandbox: &SandboxId,

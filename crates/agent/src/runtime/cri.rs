@@ -71,6 +71,24 @@ impl Runtime for CriRuntime {
         gone_is_fine(self.client.remove_pod_sandbox(id).await)
     }
 
+    async fn resize_sandbox(
+        &self,
+        id: &SandboxId,
+        resources: v1::LinuxContainerResources,
+        overhead: Option<v1::LinuxContainerResources>,
+    ) -> Result<(), CallError> {
+        let _under_way = self.begin(Operation::UpdatePodSandboxResources, thing(id));
+        let request = v1::UpdatePodSandboxResourcesRequest {
+            pod_sandbox_id: id.to_string(),
+            overhead,
+            resources: Some(resources),
+        };
+        match self.client.update_pod_sandbox_resources(request).await {
+            Err(error) if error.is_unimplemented() => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
     async fn create_container(
         &self,
         sandbox: &SandboxId,

@@ -40,6 +40,15 @@ pub trait Runtime: Send + Sync + 'static {
     /// Removes a sandbox.
     fn remove_sandbox(&self, id: &SandboxId) -> impl Future<Output = Result<(), CallError>> + Send;
 
+    /// Changes what the pod of a sandbox may use: its containers together, and its overhead. Not an error if the runtime does
+    /// not implement it.
+    fn resize_sandbox(
+        &self,
+        id: &SandboxId,
+        resources: v1::LinuxContainerResources,
+        overhead: Option<v1::LinuxContainerResources>,
+    ) -> impl Future<Output = Result<(), CallError>> + Send;
+
     /// Makes a container in a sandbox.
     fn create_container(
         &self,

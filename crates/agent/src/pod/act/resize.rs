@@ -1,7 +1,8 @@
 //! Gives containers that run what a changed manifest says.
 //!
-//! The control group of the pod is widened before, and narrowed after; memory comes before cpu, and of each who gets less
-//! comes before who gets more. What was accepted is noted at once, so whatever is cut short goes on where it was.
+//! The runtime gets the new size of the sandbox first. The control group of the pod is widened before its containers change, and
+//! narrowed after; memory comes before cpu, and of each resource decreases come before increases. What was accepted is noted at
+//! once, so whatever is cut short goes on where it was.
 
 use std::cmp::Ordering;
 
@@ -9,7 +10,7 @@ use k8s_openapi::api::core::v1::Container;
 use rubelet_model::{ContainerId, ContainerState, ContainerStatus};
 
 use super::{Outcome, Work};
-use crate::pod::config::{PodAmounts, pod_amounts, resized};
+use crate::pod::config::{PodAmounts, pod_amounts, resized, sandbox_resources};
 use crate::pod::demand::own;
 use crate::pod::grants::PodGrant;
 use crate::pod::plan::Resize;
@@ -61,6 +62,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.leaves_enough_memory(&steps).await?;
         self.leaves_pod_enough_memory(given.as_ref(), &wanted).await?;
         outcome.acted = true;
+        self.resize_sandbox().await?;
         self.set_group(given.map_or_else(|| wanted.clone(), |given| wanted.or_more(&given))).await?;
         for step in &steps {
             self.resize_container(step).await?;
@@ -141,6 +143,15 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.memory.grants.change(&container.name, *resource, now, of_pod);
         self.save_grants().await;
         Ok(())
+    }
+
+    /// Passes on to the runtime what the pod as a whole may use: the sandbox may have to grow with it.
+    async fn resize_sandbox(&self) -> Result<(), String> {
+        let Some(sandbox) = self.status.active_sandbox() else { return Ok(()) };
+        let (resources, overhead) = sandbox_resources(self.pod, &self.tools.settings.machine);
+        let (runtime, id) = (self.tools.runtime.clone(), sandbox.id.clone());
+        let call = async move { runtime.resize_sandbox(&id, resources, overhead).await };
+        self.unbroken.call(call).await.map_err(|error| format!("cannot change the sandbox: {error}"))
     }
 
     /// Sets what the pod as a whole may use.

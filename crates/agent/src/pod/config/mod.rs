@@ -16,7 +16,8 @@ pub(crate) use hosts::hosts_file;
 pub(crate) use names::{HostName, LogName, NameTooLong, log_directory};
 pub use resources::Machine;
 pub(crate) use resources::{
-    NODE_CRITICAL, PodAmounts, QosClass, of_pod as pod_amounts, qos_class, resized, shares,
+    NODE_CRITICAL, PodAmounts, QosClass, of_pod as pod_amounts, of_sandbox as sandbox_resources, qos_class,
+    resized, shares,
 };
 pub(crate) use sandbox::{SandboxParts, sandbox_config};
 pub use security::SecuritySettings;

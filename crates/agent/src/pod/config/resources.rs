@@ -311,7 +311,7 @@ pub(crate) fn of_pod(pod: &Pod, machine: &Machine) -> PodAmounts {
 }
 
 /// What a sandbox is told about its pod: what its containers may use together, and what it takes besides.
-pub(super) fn of_sandbox(
+pub(crate) fn of_sandbox(
     pod: &Pod,
     machine: &Machine,
 ) -> (v1::LinuxContainerResources, Option<v1::LinuxContainerResources>) {

@@ -58,6 +58,7 @@ async fn memory_comes_before_cpu_and_less_before_more() {
     assert_eq!(
         scene.runtime.take_calls(),
         [
+            "resize the pod: memory 167772160, cpu 512 shares, quota 50000",
             "resize b: memory 33554432",
             "resize a: memory 134217728",
             "resize b: cpu 307 shares, quota 30000",
@@ -83,7 +84,8 @@ async fn a_change_while_nobody_watched_is_made_by_the_next_agent() {
     let scene = Scene::start(runtime, folder.path());
     scene.send(Operation::Add, &[Arc::new(sized(&[("a", "100m", "128Mi")]))]).await;
     scene.until("a resize", |all| has_event(all, "ResizeCompleted", r#""memory":"128Mi""#)).await;
-    assert_eq!(scene.runtime.take_calls(), ["resize a: memory 134217728"]);
+    let of_pod = "resize the pod: memory 134217728, cpu 102 shares, quota 10000";
+    assert_eq!(scene.runtime.take_calls(), [of_pod, "resize a: memory 134217728"]);
     assert_eq!(count(&scene, "ResizeStarted"), 1);
 }
 
@@ -101,7 +103,8 @@ async fn a_container_that_wants_to_restart_for_it_is_restarted() {
     scene.until_running(&["a-1"]).await;
     assert!(has_event(&scene.handle.board().all(), "Killing", "Container a resize requires restart"));
     scene.until("its new size", |all| has(&all[0]).1 == "128Mi").await;
-    assert_eq!(scene.runtime.take_calls(), ["stop a in 30s", "create a-1", "start"]);
+    let of_pod = "resize the pod: memory 134217728, cpu 102 shares, quota 10000";
+    assert_eq!(scene.runtime.take_calls(), ["stop a in 30s", of_pod, "create a-1", "start"]);
     assert_eq!(["ResizeStarted", "ResizeCompleted"].map(|reason| count(&scene, reason)), [1, 1]);
 }
 
@@ -188,7 +191,11 @@ async fn less_memory_than_a_whole_pod_uses_is_refused_too() {
         scene.runtime.take_calls().into_iter().filter(|call| call.starts_with("resize")).collect();
     assert_eq!(
         resized,
-        ["resize a: memory 62914560", "resize b: memory 62914560"],
+        [
+            "resize the pod: memory 62914560, cpu 51 shares, quota 10000",
+            "resize a: memory 62914560",
+            "resize b: memory 62914560"
+        ],
         "those that have its limit"
     );
     // Nothing is left to do, however often it is looked at.
@@ -228,7 +235,7 @@ async fn a_runtime_that_refuses_is_asked_again_and_not_all_the_time() {
     let words = "container \"a\": cannot change its cpu: no such file";
     scene.until("a refusal", |all| has_event(all, "ResizeError", words)).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let asked = scene.runtime.take_calls().len();
+    let asked = scene.runtime.take_calls().iter().filter(|call| call.starts_with("resize a")).count();
     assert!((2..=8).contains(&asked), "{asked}");
     assert_eq!(count(&scene, "ResizeStarted"), 1, "however often it is tried");
     scene.send(Operation::Update, &[Arc::new(sized(&[("a", "300m", "64Mi")]))]).await;
