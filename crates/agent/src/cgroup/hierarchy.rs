@@ -76,7 +76,7 @@ impl Hierarchies {
                 let folder = mount.folder(&step);
                 make_folder(&folder)?;
                 if self.version == Version::Two {
-                    pass_on_controllers(&folder)?;
+                    pass_on_controllers(&folder);
                 }
             }
         }
@@ -168,18 +168,30 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// A group can limit what the one above it passes on.
-fn pass_on_controllers(folder: &Path) -> io::Result<()> {
-    let Some(parent) = folder.parent() else { return Ok(()) };
+fn pass_on_controllers(folder: &Path) {
+    let Some(parent) = folder.parent() else { return };
     let available = std::fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
     let wanted = ["cpu", "cpuset", "memory", "pids", "hugetlb", "io"];
     let is_there = |name: &&str| available.split_whitespace().any(|known| known == *name);
     let passed: Vec<String> =
         wanted.iter().filter(|name| is_there(name)).map(|name| format!("+{name}")).collect();
     let file = parent.join("cgroup.subtree_control");
-    if passed.is_empty() || !file.exists() {
-        return Ok(());
+    if !passed.is_empty() && file.exists() {
+        enable(&passed, |names| std::fs::write(&file, names).map_err(|error| at(&file, &error)));
     }
-    std::fs::write(&file, passed.join(" ")).map_err(|error| at(&file, &error))
+}
+
+/// Enables all controllers at once. If one of them prevents that, each is enabled by itself: a limit that needs a missing one
+/// fails when it is set.
+fn enable(controllers: &[String], write: impl Fn(&str) -> io::Result<()>) {
+    if write(&controllers.join(" ")).is_ok() {
+        return;
+    }
+    for controller in controllers {
+        if let Err(error) = write(controller) {
+            tracing::debug!(%controller, %error, "a controller cannot be passed on");
+        }
+    }
 }
 
 fn remove_tree(folder: &Path) -> io::Result<()> {
@@ -278,5 +290,27 @@ mod tests {
         hierarchies.make(&GroupName::root("/")).unwrap();
         let passed = std::fs::read_to_string(folder.path().join("cgroup.subtree_control")).unwrap();
         assert_eq!(passed, "+cpu +memory +io");
+    }
+
+    #[test]
+    fn one_controller_that_cannot_be_passed_on_keeps_back_no_other() {
+        let table = [
+            ("", vec!["+cpu +memory +io"]),
+            ("+io", vec!["+cpu", "+memory"]),
+            ("+cpu", vec!["+memory", "+io"]),
+            ("+", vec![]),
+        ];
+        for (refused, wanted) in table {
+            let written = std::cell::RefCell::new(Vec::new());
+            let write = |names: &str| {
+                if !refused.is_empty() && names.contains(refused) {
+                    return Err(io::ErrorKind::ResourceBusy.into());
+                }
+                written.borrow_mut().push(names.to_owned());
+                Ok(())
+            };
+            enable(&["+cpu", "+memory", "+io"].map(str::to_owned), write);
+            assert_eq!(written.into_inner(), wanted, "without {refused}");
+        }
     }
 }
