@@ -138,7 +138,6 @@ pub(crate) fn admit(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refus
     sysctl::check(pod, &node.unsafe_sysctls).map_err(Refusal::Sysctl)?;
     check_os(pod)?;
     check_runtime(pod, node.runtime)?;
-    check_resources(pod, others, node)?;
     if !affinity::matches(pod, &node.name, &node.labels) {
         return Err(Refusal::NodeAffinity);
     }
@@ -149,6 +148,8 @@ pub(crate) fn admit(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refus
     if !ports::are_free(pod, others.iter().copied()) {
         return Err(Refusal::NodePorts);
     }
+    // All of these pods are critical, and for those a kubelet looks at resources only when there is no other reason.
+    check_resources(pod, others, node)?;
     if !node.app_armor && wants_app_armor(pod) {
         return Err(Refusal::AppArmor);
     }

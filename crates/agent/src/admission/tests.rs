@@ -186,6 +186,50 @@ fn what_the_node_is_not_is_told() {
 }
 
 #[test]
+fn of_several_reasons_the_kubelets_first_one_wins() {
+    let port = ContainerPort { container_port: 80, host_port: Some(80), ..ContainerPort::default() };
+    let with_port = changed(|spec| spec.containers[0].ports = Some(vec![port.clone()]));
+    let context = PodSecurityContext {
+        app_armor_profile: Some(profile("RuntimeDefault")),
+        supplemental_groups_policy: Some("Strict".to_owned()),
+        sysctls: Some(vec![Sysctl { name: "vm.swappiness".to_owned(), value: "1".to_owned() }]),
+        ..PodSecurityContext::default()
+    };
+    fn spec(pod: &mut Pod) -> &mut k8s_openapi::api::core::v1::PodSpec {
+        pod.spec.as_mut().unwrap()
+    }
+    let mut pod = asking(&[("cpu", "4")]);
+    pod.metadata.labels = Some([(OS_LABEL.to_owned(), "windows".to_owned())].into());
+    let wrong = spec(&mut pod);
+    wrong.containers[0].ports = Some(vec![port]);
+    wrong.os = Some(PodOS { name: "windows".to_owned() });
+    wrong.node_selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
+    wrong.node_name = Some("there".to_owned());
+    wrong.security_context = Some(context);
+    // All reasons apply at first; each one given is removed, and the next must follow.
+    type Remedy = fn(&mut Pod);
+    let table: [(&str, Remedy); 9] = [
+        ("SysctlForbidden", |pod| spec(pod).security_context.as_mut().unwrap().sysctls = None),
+        ("PodOSSelectorNodeLabelDoesNotMatch", |pod| pod.metadata.labels = None),
+        ("PodOSNotSupported", |pod| spec(pod).os = None),
+        ("SupplementalGroupsPolicyNotSupported", |pod| {
+            spec(pod).security_context.as_mut().unwrap().supplemental_groups_policy = None;
+        }),
+        ("NodeAffinity", |pod| spec(pod).node_selector = None),
+        ("NodeName", |pod| spec(pod).node_name = None),
+        ("NodePorts", |pod| spec(pod).containers[0].ports = None),
+        ("OutOfcpu", |pod| spec(pod).containers[0].resources = None),
+        ("AppArmor", |pod| spec(pod).security_context = None),
+    ];
+    for (reason, remedy) in table {
+        let refusal = admit(&pod, &[&with_port], &node()).expect_err(reason);
+        assert_eq!(refusal.reason(), reason);
+        remedy(&mut pod);
+    }
+    assert_eq!(admit(&pod, &[&with_port], &node()), Ok(()));
+}
+
+#[test]
 fn a_node_that_can_takes_what_asks_for_it() {
     let mut node = node();
     node.app_armor = true;
