@@ -4,7 +4,15 @@ use std::fmt::Write as _;
 
 use crate::clean::clean;
 
+/// The widest column: longer cells stick out. Padding to more than 65535 characters would panic.
+const WIDEST: usize = 1000;
+
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
+
+/// How wide to make a column for texts so long.
+pub(crate) fn width(longest: usize) -> usize {
+    longest.min(WIDEST)
+}
 
 /// Rows below a header, each column as wide as its widest cell.
 pub(crate) fn columns<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
@@ -12,7 +20,7 @@ pub(crate) fn columns<const N: usize>(header: [&str; N], rows: &[[String; N]]) -
     let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| clean(cell))).collect();
     let all = || std::iter::once(&header).chain(&rows);
     let widths: [usize; N] =
-        std::array::from_fn(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0));
+        std::array::from_fn(|column| width(all().map(|row| row[column].chars().count()).max().unwrap_or(0)));
     let mut text = String::new();
     for (number, row) in all().enumerate() {
         let mut line = String::new();
@@ -34,6 +42,16 @@ mod tests {
         let rows = [["web".to_owned(), "Running".to_owned()], ["a-long-name".to_owned(), "x".to_owned()]];
         let text = anstream::adapter::strip_str(&columns(["NAME", "STATUS"], &rows)).to_string();
         assert_eq!(text, "NAME          STATUS\nweb           Running\na-long-name   x\n");
+    }
+
+    #[test]
+    fn a_cell_of_any_length_is_shown_whole() {
+        for length in [WIDEST, WIDEST + 1, 70_000] {
+            let rows = [["x".repeat(length), "Running".to_owned()], ["web".to_owned(), "y".to_owned()]];
+            let text = columns(["NAME", "STATUS"], &rows);
+            let lengths: Vec<usize> = text.lines().skip(1).map(str::len).collect();
+            assert_eq!(lengths, [length + 3 + 7, WIDEST + 3 + 1]);
+        }
     }
 
     #[test]

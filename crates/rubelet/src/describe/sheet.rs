@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::clean::clean;
+use crate::columns::width;
 
 /// How far a step goes in.
 const STEP: usize = 2;
@@ -56,7 +57,7 @@ impl Sheet {
 
     /// A name and its value, also if that is empty.
     pub(super) fn field(&mut self, name: &str, value: &str) {
-        let width = COLUMN.max(name.len() + 3) - 1;
+        let width = column(name);
         if value.trim_end().contains('\n') {
             self.line(&format!("{name}:"));
             self.indented(|sheet| sheet.lines(value));
@@ -68,7 +69,7 @@ impl Sheet {
     /// A name and values, the first beside it and the others below.
     pub(super) fn list(&mut self, name: &str, values: impl Iterator<Item = String>) {
         let mut title = format!("{name}:");
-        let width = COLUMN.max(name.len() + 3) - 1;
+        let width = column(name);
         let mut is_empty = true;
         for value in values {
             self.line(&format!("{title:<width$}{value}"));
@@ -88,6 +89,11 @@ impl Sheet {
     }
 }
 
+/// How much of a line the name of a field takes.
+fn column(name: &str) -> usize {
+    width(COLUMN.max(name.len() + 3) - 1)
+}
+
 /// Rows below a header, as kubectl has them inside a description.
 pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let header = header.map(str::to_owned);
@@ -95,11 +101,33 @@ pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> 
     let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| clean(cell))).collect();
     let all = || [&header, &rule].into_iter().chain(&rows);
     let widths: [usize; N] =
-        std::array::from_fn(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0));
+        std::array::from_fn(|column| width(all().map(|row| row[column].chars().count()).max().unwrap_or(0)));
     let mut text = String::new();
     for row in all() {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}  "));
         let _ = writeln!(text, "{}", cells.collect::<String>().trim_end());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_cells_of_any_length_are_shown_whole() {
+        for length in [1, COLUMN, 1000, 70_000] {
+            let name = "N".repeat(length);
+            let mut sheet = Sheet::new(TimeZone::UTC);
+            sheet.field(&name, "value");
+            sheet.list(&name, ["one".to_owned(), "two".to_owned()].into_iter());
+            sheet.list(&name, std::iter::empty());
+            sheet.lines(&table(["A", "B"], &[[name.clone(), "b".to_owned()]]));
+            let text = sheet.finish();
+            for wanted in ["value", "one", "two", "<none>", "b"] {
+                assert!(text.lines().any(|line| line.ends_with(wanted)), "{wanted} beside {length}");
+            }
+            assert_eq!(text.matches(&name).count(), 4, "{length}");
+        }
+    }
 }
