@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 use rubelet_model::{ContainerState, ContainerStatus};
 
-use super::{Inputs, resources, restarting, time};
+use super::{Inputs, raw_time, resources, restarting};
 use crate::pod::{containers, init_containers, is_being_deleted, is_sidecar};
 use crate::probe::Verdict;
 use crate::resource;
@@ -142,7 +142,7 @@ fn seen(
     let mut restart_count = i32::try_from(newest.restart_count).unwrap_or(i32::MAX).max(said);
     let state = match newest.state {
         ContainerState::Running => ApiState {
-            running: Some(ContainerStateRunning { started_at: time(newest.started_at) }),
+            running: Some(ContainerStateRunning { started_at: raw_time(newest.started_at) }),
             ..ApiState::default()
         },
         ContainerState::Created => waiting(None, None),
@@ -295,8 +295,8 @@ fn exit(inputs: Inputs<'_>, instance: &ContainerStatus, id: String) -> Container
         exit_code: instance.exit_code,
         reason: text(&instance.reason),
         message,
-        started_at: time(instance.started_at),
-        finished_at: time(instance.finished_at),
+        started_at: raw_time(instance.started_at),
+        finished_at: raw_time(instance.finished_at),
         container_id: Some(id),
         signal: None,
     }

@@ -122,6 +122,11 @@ pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
     }
 }
 
+/// When a started container began or ended. Zero is a time, as it is for a kubelet: 1970.
+fn raw_time(at: UnixNanos) -> Option<Time> {
+    jiff::Timestamp::from_nanosecond(i128::from(at.0)).ok().map(Time)
+}
+
 /// A moment of the API; `None` if it was never told.
 fn time(at: UnixNanos) -> Option<Time> {
     let timestamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).ok()?;

@@ -218,6 +218,24 @@ fn the_instance_before_is_the_last_state() {
 }
 
 #[test]
+fn a_container_that_could_not_be_started_began_in_1970() {
+    let mut case = Case::new("Never", &[], &["c1"], &[("c1", Exited(128))]);
+    for (started, finished, wanted) in [
+        (0, 3_000_000_000, ["1970-01-01T00:00:00Z", "1970-01-01T00:00:03Z"]),
+        (2_000_000_000, 0, ["1970-01-01T00:00:02Z", "1970-01-01T00:00:00Z"]),
+    ] {
+        let instance = &mut case.runtime.containers[0];
+        (instance.started_at, instance.finished_at) = (UnixNanos(started), UnixNanos(finished));
+        let ended = container(&case.status(), "c1").state.clone().unwrap().terminated.unwrap();
+        let told = [ended.started_at, ended.finished_at].map(|time| time.unwrap().0.to_string());
+        assert_eq!(told, wanted);
+    }
+    // A container that was only created has no times at all.
+    let created = Case::new("Always", &[], &["c1"], &[("c1", Created)]).status();
+    assert_eq!(word(container(&created, "c1").state.as_ref()), "waiting -");
+}
+
+#[test]
 fn no_instance_is_the_one_before_itself() {
     let mut case = Case::new("Always", &[], &["c1"], &[("c1", Exited(7))]).trouble("c1", "CrashLoopBackOff");
     let status = case.status();
