@@ -1,5 +1,6 @@
 //! Which name servers a pod asks.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -37,10 +38,11 @@ impl HostDns {
                     let trimmed = words.map(|word| word.trim_end_matches('.'));
                     dns.searches = trimmed.filter(|word| !word.is_empty()).map(str::to_owned).collect();
                 }
-                Some("options") => words.for_each(|option| set_option(&mut dns.options, option.to_owned())),
+                Some("options") => dns.options.extend(words.map(str::to_owned)),
                 _ => {}
             }
         }
+        dns.options = last_of_each(dns.options);
         dns
     }
 
@@ -163,11 +165,11 @@ pub(crate) fn of_pod(pod: &Pod, node: &NodeDns, host_ips: &[IpAddr], host: HostD
     if let Some(own) = own {
         append_new(&mut servers, own.nameservers.as_deref().unwrap_or_default());
         append_new(&mut searches, own.searches.as_deref().unwrap_or_default());
-        for option in own.options.iter().flatten() {
+        options.extend(own.options.iter().flatten().map(|option| {
             let name = option.name.clone().unwrap_or_default();
-            let text = option.value.as_ref().map_or_else(|| name.clone(), |value| format!("{name}:{value}"));
-            set_option(&mut options, text);
-        }
+            option.value.as_ref().map_or_else(|| name.clone(), |value| format!("{name}:{value}"))
+        }));
+        options = last_of_each(options);
     }
     if servers.len() > MOST_SERVERS {
         servers.truncate(MOST_SERVERS);
@@ -217,11 +219,14 @@ fn append_new(all: &mut Vec<String>, more: &[String]) {
     }
 }
 
-fn set_option(options: &mut Vec<String>, option: String) {
+/// Of options with one name the last one counts.
+fn last_of_each(options: Vec<String>) -> Vec<String> {
+    let mut names = BTreeSet::new();
     let name = |option: &str| option.split(':').next().unwrap_or_default().to_owned();
-    let new = name(&option);
-    options.retain(|old| name(old) != new);
-    options.push(option);
+    let mut last: Vec<String> =
+        options.into_iter().rev().filter(|option| names.insert(name(option))).collect();
+    last.reverse();
+    last
 }
 
 #[cfg(test)]
@@ -392,5 +397,22 @@ mod tests {
             message.ends_with("the applied nameserver line is: 192.0.2.0 192.0.2.1 192.0.2.2"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn of_an_option_the_last_value_counts_however_many_there_are() {
+        let table: [(&[&str], &[&str]); 4] = [
+            (&[], &[]),
+            (&["ndots:1", "rotate", "ndots:2"], &["rotate", "ndots:2"]),
+            (&["a", "a:1", "b", "a"], &["b", "a"]),
+            (&["a:1:2", "a:3"], &["a:3"]),
+        ];
+        let of = |options: &[&str]| last_of_each(options.iter().map(|one| (*one).to_owned()).collect());
+        for (options, wanted) in table {
+            assert_eq!(of(options), wanted, "{options:?}");
+        }
+        // As many as a manifest may have: this would take minutes if each were compared with all.
+        let many: Vec<String> = (0..100_000).map(|n| format!("option{n}:{n}")).collect();
+        assert_eq!(last_of_each(many.clone()), many);
     }
 }
