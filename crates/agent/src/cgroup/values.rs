@@ -43,7 +43,8 @@ impl Values {
         Self { cpu_shares, limits: None }
     }
 
-    /// The files to write, in this order.
+    /// The files to write, in this order. The kernel checks the weight against no limit, so it can come first whether the group
+    /// grows or shrinks.
     pub(super) fn settings(&self, version: Version) -> Vec<Setting> {
         let setting = |controller, file, value| Setting { controller, file, value, must_hold: false };
         let limit = |controller, file, value, must_hold| Setting { controller, file, value, must_hold };

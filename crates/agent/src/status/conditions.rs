@@ -72,46 +72,33 @@ fn given(pod: &Pod) -> &[PodCondition] {
     pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
 }
 
-/// What is not as it should be, and of what nothing is known.
+/// The containers that are not as they should be.
 #[derive(Default)]
-struct Missing<'a> {
-    unknown: Vec<&'a str>,
-    unready: Vec<&'a str>,
-}
+struct Missing<'a>(Vec<&'a str>);
 
 impl<'a> Missing<'a> {
+    /// Each container of the pod has a status, if only that it waits.
     fn look(&mut self, name: &'a str, all: &[ApiContainer], is_fine: impl Fn(&ApiContainer) -> bool) {
-        match find(all, name) {
-            None => self.unknown.push(name),
-            Some(status) if is_fine(status) => {}
-            Some(_) => self.unready.push(name),
+        if !find(all, name).is_some_and(is_fine) {
+            self.0.push(name);
         }
     }
 
     /// Nothing if nothing is missing.
-    fn message(&self, unready: &str) -> Option<String> {
-        let parts = [("unknown", &self.unknown), (unready, &self.unready)];
-        let parts: Vec<String> = parts
-            .into_iter()
-            .filter(|(_, names)| !names.is_empty())
-            .map(|(what, names)| format!("containers with {what} status: [{}]", names.join(" ")))
-            .collect();
-        Some(parts.join(", ")).filter(|message| !message.is_empty())
+    fn message(&self, what: &str) -> Option<String> {
+        (!self.0.is_empty()).then(|| format!("containers with {what} status: [{}]", self.0.join(" ")))
     }
 }
 
 fn initialized(inputs: Inputs<'_>, phase: Phase, init: &[ApiContainer], regular: &[ApiContainer]) -> Holds {
     let wanted = init_containers(inputs.pod);
-    if init.is_empty() && !wanted.is_empty() {
-        return Holds::no("UnknownContainerStatuses");
-    }
     let mut missing = Missing::default();
     for container in wanted {
         missing.look(&container.name, init, |status| {
             if is_sidecar(container) { status.started == Some(true) } else { status.ready }
         });
     }
-    if phase == Phase::Succeeded && missing.unknown.is_empty() {
+    if phase == Phase::Succeeded {
         return Holds { is_true: true, reason: Some("PodCompleted"), message: None };
     }
     let has_begun = regular.iter().any(|status| {
@@ -127,9 +114,6 @@ fn initialized(inputs: Inputs<'_>, phase: Phase, init: &[ApiContainer], regular:
 }
 
 fn containers_ready(pod: &Pod, phase: Phase, init: &[ApiContainer], regular: &[ApiContainer]) -> Holds {
-    if regular.is_empty() && !containers(pod).is_empty() {
-        return Holds::no("UnknownContainerStatuses");
-    }
     let mut missing = Missing::default();
     for sidecar in init_containers(pod).iter().filter(|container| is_sidecar(container)) {
         missing.look(&sidecar.name, init, |status| status.ready);
@@ -138,7 +122,7 @@ fn containers_ready(pod: &Pod, phase: Phase, init: &[ApiContainer], regular: &[A
         missing.look(&container.name, regular, |status| status.ready);
     }
     match (phase, missing.message("unready")) {
-        (Phase::Succeeded, _) if missing.unknown.is_empty() => Holds::no("PodCompleted"),
+        (Phase::Succeeded, _) => Holds::no("PodCompleted"),
         (Phase::Failed, _) => Holds::no("PodFailed"),
         (_, Some(message)) => Holds::no("ContainersNotReady").because(message),
         (_, None) => Holds::yes(),

@@ -2,13 +2,14 @@
 
 mod rows;
 
-use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, PodStatus as ApiStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, PodStatus as ApiStatus, Probe};
 use rubelet_model::SandboxState::Ready;
 
 use super::*;
 use crate::pod::Grants;
 use crate::pod::testkit::Is::{Created, Exited, Running, Unknown};
 use crate::pod::testkit::{self, Is, instance, pod};
+use crate::probe::OfContainer;
 
 struct Case {
     pod: Pod,
@@ -16,6 +17,8 @@ struct Case {
     before: Option<ApiStatus>,
     troubles: BTreeMap<Arc<str>, Trouble>,
     replaced: Replaced,
+    verdicts: Verdicts,
+    lacks_sandbox: bool,
     is_over: bool,
     features: RuntimeFeatures,
     resize_pending: Option<ResizePending>,
@@ -30,6 +33,8 @@ impl Case {
             before: None,
             troubles: BTreeMap::new(),
             replaced: Replaced::default(),
+            verdicts: Verdicts::without_probes(),
+            lacks_sandbox: false,
             is_over: false,
             features: RuntimeFeatures::default(),
             resize_pending: None,
@@ -49,6 +54,17 @@ impl Case {
         self
     }
 
+    /// The first instance of a container, which has probes, and what they have found out.
+    fn probed(mut self, name: &str, verdict: OfContainer) -> Self {
+        let spec = self.pod.spec.as_mut().unwrap();
+        let mut all = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
+        let container = all.find(|own| own.name == name).unwrap();
+        container.startup_probe = Some(Probe::default());
+        container.readiness_probe = Some(Probe::default());
+        self.verdicts = self.verdicts.with(&format!("{name}-0"), verdict);
+        self
+    }
+
     fn over(mut self) -> Self {
         self.is_over = true;
         self
@@ -62,10 +78,10 @@ impl Case {
             troubles: &self.troubles,
             grants: &Grants::default(),
             replaced: &self.replaced,
-            verdicts: &Verdicts::without_probes(),
+            verdicts: &self.verdicts,
             last_words: &BTreeMap::from([("c1-0".into(), "last words".to_owned())]),
             is_over: self.is_over,
-            lacks_sandbox: false,
+            lacks_sandbox: self.lacks_sandbox,
             runtime_name: "test",
             host_ips: &["192.0.2.1".parse().unwrap()],
             features: self.features,
@@ -306,6 +322,9 @@ fn conditions() {
         assert_eq!(condition(&status, "ContainersReady"), text(ready), "{:?}", case.runtime.containers);
         assert_eq!(condition(&status, "Ready"), text(ready), "{:?}", case.runtime.containers);
         assert_eq!(condition(&status, "PodScheduled"), text(yes));
+        assert_eq!(condition(&status, "PodReadyToStartContainers"), text(yes));
+        let without_sandbox = Case { lacks_sandbox: true, ..case }.status();
+        assert_eq!(condition(&without_sandbox, "PodReadyToStartContainers"), text(("False", "")));
     }
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::*;
+use crate::probe::Verdict;
 
 fn ended(code: i32) -> ApiState {
     let terminated = ContainerStateTerminated { exit_code: code, ..ContainerStateTerminated::default() };
@@ -136,6 +137,70 @@ fn phases_of_sidecars() {
     ];
     for (what, case, wanted) in table {
         assert_eq!(case.status().phase.as_deref(), Some(wanted), "{what}");
+    }
+}
+
+#[test]
+fn a_sidecar_that_has_not_started_holds_up_a_pod_that_has_not_begun() {
+    let has = |startup| OfContainer { startup, ..OfContainer::default() };
+    let (a, other) = (("a", Running), instance("a", 0, Running, "sandbox-9"));
+    let table = [
+        ("not started", None, vec![], "Pending"),
+        ("not started, and another runs", None, vec![a], "Running"),
+        ("not started, and another has ended", None, vec![("a", Exited(0))], "Running"),
+        ("it fails", Some(Verdict::Failure), vec![], "Pending"),
+        ("started, and the other waits", Some(Verdict::Success), vec![], "Pending"),
+        ("started, and another runs", Some(Verdict::Success), vec![a], "Running"),
+    ];
+    for (what, startup, others, wanted) in table {
+        let are = [vec![("s", Running)], others].concat();
+        let case = Case::new("Always", &["s*"], &["a"], &are).probed("s", has(startup));
+        assert_eq!(case.status().phase.as_deref(), Some(wanted), "{what}");
+    }
+    let mut case = Case::new("Always", &["s*"], &["a"], &[("s", Running)]).probed("s", has(None));
+    case.runtime.containers.push(other);
+    assert_eq!(case.status().phase.as_deref(), Some("Pending"), "what runs is of another sandbox");
+}
+
+#[test]
+fn probes_decide_whether_a_container_has_started_and_is_ready() {
+    use Verdict::{Failure, Success};
+    // state, startup, readiness → started, ready
+    let table = [
+        (Running, None, None, false, false),
+        (Running, None, Some(Success), false, false),
+        (Running, Some(Failure), Some(Success), false, false),
+        (Running, Some(Success), None, true, false),
+        (Running, Some(Success), Some(Failure), true, false),
+        (Running, Some(Success), Some(Success), true, true),
+        (Created, Some(Success), Some(Success), false, false),
+        (Exited(0), Some(Success), Some(Success), false, false),
+    ];
+    for (is, startup, readiness, started, ready) in table {
+        let verdict = OfContainer { startup, liveness: None, readiness };
+        let status = Case::new("Never", &[], &["a"], &[("a", is)]).probed("a", verdict).status();
+        let told = container(&status, "a");
+        assert_eq!((told.started, told.ready), (Some(started), ready), "{is:?} {verdict:?}");
+    }
+    let without = Case::new("Never", &[], &["a"], &[("a", Running)]).status();
+    assert_eq!((container(&without, "a").started, container(&without, "a").ready), (Some(true), true));
+}
+
+#[test]
+fn an_end_is_explained_by_the_runtime_and_by_the_container() {
+    // Only the first instance of `c1` has left a word.
+    let table = [
+        ("c1", "", Some("last words")),
+        ("c1", "it was killed", Some("it was killed: last words")),
+        ("a", "it was killed", Some("it was killed")),
+        ("a", "", None),
+    ];
+    for (name, said, wanted) in table {
+        let mut case = Case::new("Never", &[], &[name], &[(name, Exited(1))]);
+        case.runtime.containers[0].message = said.into();
+        let status = case.status();
+        let ended = container(&status, name).state.as_ref().unwrap().terminated.as_ref().unwrap();
+        assert_eq!(ended.message.as_deref(), wanted, "{name} {said:?}");
     }
 }
 

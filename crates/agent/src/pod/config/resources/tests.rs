@@ -51,6 +51,30 @@ fn classes_follow_requests_and_limits() {
 }
 
 #[test]
+fn init_containers_and_sidecars_count_for_the_class_too() {
+    let both: Named<'_> = &[("cpu", "1"), ("memory", "1Gi")];
+    let less: Named<'_> = &[("cpu", "500m"), ("memory", "1Gi")];
+    let (sure, none) = (resources(both, both), resources(&[], &[]));
+    let table = [
+        (sure.clone(), sure.clone(), QosClass::Guaranteed),
+        (none.clone(), none.clone(), QosClass::BestEffort),
+        (none.clone(), sure.clone(), QosClass::Burstable),
+        (sure.clone(), none, QosClass::Burstable),
+        (resources(less, both), sure.clone(), QosClass::Burstable),
+        (resources(both, &[("cpu", "1")]), sure, QosClass::Burstable),
+    ];
+    for (of_init, of_regular, wanted) in table {
+        for name in ["i", "s*"] {
+            let mut pod = testkit::pod("Always", &[name], &["c"]);
+            let spec = pod.spec.as_mut().unwrap();
+            spec.init_containers.as_mut().unwrap()[0].resources = Some(of_init.clone());
+            spec.containers[0].resources = Some(of_regular.clone());
+            assert_eq!(qos_class(&pod), wanted, "{name}: {of_init:?} {of_regular:?}");
+        }
+    }
+}
+
+#[test]
 fn a_pods_own_amounts_decide_its_class() {
     let both: Named<'_> = &[("cpu", "1"), ("memory", "1Gi")];
     let less: Named<'_> = &[("cpu", "500m"), ("memory", "1Gi")];
