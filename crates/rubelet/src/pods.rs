@@ -10,7 +10,7 @@ use crate::clean::clean;
 use crate::exit::Failure;
 use crate::local::{AgentClient, AgentError, Local, PodInfo, Unreachable};
 use crate::log::remark;
-use crate::summary::Summary;
+use crate::summary::{Summary, counted};
 
 /// Why there is no pod to do something with.
 #[derive(Debug, thiserror::Error)]
@@ -144,11 +144,10 @@ fn told(info: &PodInfo) -> Row {
     }
 }
 
-/// When a container last ended that was started again.
+/// When a container last ended that was started again, of those whose restarts are counted.
 fn last_restart(pod: &Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
-    let init = status.init_container_statuses.iter().flatten();
-    let all = init.chain(status.container_statuses.iter().flatten());
+    let all = counted(pod, status).into_iter();
     let ended = all.filter_map(|status| status.last_state.as_ref()?.terminated.as_ref()?.finished_at.clone());
     ended.map(|time| time.0).max()
 }

@@ -10,6 +10,7 @@ use rubelet_model::UnixNanos;
 
 use hindrance::Hindrance;
 pub(crate) use mood::Mood;
+pub(crate) use word::counted;
 
 use crate::local::PodInfo;
 
@@ -92,7 +93,7 @@ impl Summary {
             status: word,
             ready,
             containers,
-            restarts: init.iter().chain(regular).map(|container| i64::from(container.restart_count)).sum(),
+            restarts: counted(pod, status).iter().map(|container| i64::from(container.restart_count)).sum(),
             detail: detail.or_else(|| last_end(regular)).or_else(|| last_failure(init)),
         }
     }

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, Conta
 pub(super) fn of(pod: &Pod, status: &PodStatus) -> String {
     let reason = status.reason.clone().filter(|reason| !reason.is_empty());
     let of_pod = || reason.or_else(|| status.phase.clone()).unwrap_or_default();
-    let of_init = initializing(pod, status);
+    let of_init = initializing(pod, status).map(|(_, word)| word);
     if of_init.is_some() && !holds(status, "Initialized") {
         return of_init.unwrap_or_default();
     }
@@ -27,17 +27,34 @@ pub(super) fn of(pod: &Pod, status: &PodStatus) -> String {
     }
 }
 
-/// How far the init containers have come, if they are not all done.
-fn initializing(pod: &Pod, status: &PodStatus) -> Option<String> {
-    let wanted = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
-    let is_sidecar = |name: &str| {
-        wanted.iter().any(|init| init.name == name && init.restart_policy.as_deref() == Some("Always"))
+/// The containers whose restarts are counted. Until the pod is initialised: its init containers up to the first unfinished one;
+/// then its sidecars and regular containers.
+pub(crate) fn counted<'a>(pod: &Pod, status: &'a PodStatus) -> Vec<&'a ContainerStatus> {
+    let init = status.init_container_statuses.as_deref().unwrap_or_default();
+    let (not_done, so_far) = match initializing(pod, status) {
+        Some((index, _)) => (true, &init[..=index]),
+        None => (false, init),
     };
+    if not_done && !holds(status, "Initialized") {
+        return so_far.iter().collect();
+    }
+    let sidecars = so_far.iter().filter(|container| is_sidecar(pod, &container.name));
+    sidecars.chain(status.container_statuses.iter().flatten()).collect()
+}
+
+fn is_sidecar(pod: &Pod, name: &str) -> bool {
+    let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    init.filter(|init| init.name == name).any(|init| init.restart_policy.as_deref() == Some("Always"))
+}
+
+/// Which init container is not done, if any is not, and a word for how far they have come.
+fn initializing(pod: &Pod, status: &PodStatus) -> Option<(usize, String)> {
+    let wanted = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()).map_or(0, Vec::len);
     let statuses = status.init_container_statuses.as_deref().unwrap_or_default();
     let is_done = |init: &ContainerStatus| {
         let ended = init.state.as_ref().and_then(|state| state.terminated.as_ref());
         ended.is_some_and(|ended| ended.exit_code == 0)
-            || (is_sidecar(&init.name) && init.started == Some(true))
+            || (is_sidecar(pod, &init.name) && init.started == Some(true))
     };
     let (index, first) = statuses.iter().enumerate().find(|(_, init)| !is_done(init))?;
     let word = match first.state.as_ref() {
@@ -47,7 +64,7 @@ fn initializing(pod: &Pod, status: &PodStatus) -> Option<String> {
         }
         _ => None,
     };
-    Some(format!("Init:{}", word.unwrap_or_else(|| format!("{index}/{}", wanted.len()))))
+    Some((index, format!("Init:{}", word.unwrap_or_else(|| format!("{index}/{wanted}")))))
 }
 
 /// What a container says that does not run.
@@ -159,6 +176,56 @@ mod tests {
         for (phase, init, containers, conditions, wanted) in table {
             let got = word(phase, init, containers, conditions);
             assert_eq!(got, *wanted, "{phase} {init:?} {containers:?} {conditions:?}");
+        }
+    }
+
+    #[test]
+    fn restarts_are_counted_as_kubectl_does() {
+        // Init containers (`+` and `*` are sidecars) and the regular one, each with its state and restarts.
+        type Row<'a> = (&'a [(&'a str, i32)], (&'a str, i32), &'a [&'a str], i32);
+        let table: &[Row<'_>] = &[
+            (&[], ("+", 2), &["Initialized"], 2),
+            (&[("-", 1), ("PodInitializing", 0)], ("PodInitializing", 0), &[], 1),
+            (&[(".", 3), ("-", 1)], ("PodInitializing", 0), &[], 4),
+            (&[("!Error", 2), ("-", 8)], ("PodInitializing", 0), &[], 2),
+            (&[("*", 5), (".", 1)], ("-", 0), &["Initialized"], 5),
+            (&[(".", 3), (".", 1)], ("-", 7), &["Initialized"], 7),
+            (&[(".", 3), (".", 1)], ("PodInitializing", 0), &[], 0),
+            // Initialized stays true when init containers run again.
+            (&[(".", 3), ("-", 4)], ("+", 7), &["Initialized"], 7),
+        ];
+        for (init, (is, restarts), conditions, wanted) in table {
+            let counted_state = |name: String, is: &str, restarts: i32| {
+                let mut status = state(&name, is);
+                status["restartCount"] = json!(restarts);
+                status
+            };
+            let statuses: Vec<Value> = init
+                .iter()
+                .enumerate()
+                .map(|(index, (is, restarts))| counted_state(format!("i{index}"), is, *restarts))
+                .collect();
+            let specs: Vec<Value> = init
+                .iter()
+                .enumerate()
+                .map(|(index, (is, _))| {
+                    let policy = matches!(*is, "+" | "*").then_some("Always");
+                    json!({"name": format!("i{index}"), "restartPolicy": policy})
+                })
+                .collect();
+            let conditions: Vec<Value> =
+                conditions.iter().map(|name| json!({"type": name, "status": "True"})).collect();
+            let pod: Pod = serde_json::from_value(json!({
+                "spec": {"initContainers": specs, "containers": [{"name": "c"}]},
+                "status": {
+                    "conditions": conditions, "initContainerStatuses": statuses,
+                    "containerStatuses": [counted_state("c".to_owned(), is, *restarts)],
+                },
+            }))
+            .unwrap();
+            let counted = counted(&pod, pod.status.as_ref().unwrap());
+            let got: i32 = counted.iter().map(|container| container.restart_count).sum();
+            assert_eq!(got, *wanted, "{init:?} {is} {conditions:?}");
         }
     }
 
