@@ -64,6 +64,11 @@ struct WorkerLabel {
     r#static: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NodeLabel {
+    node: String,
+}
+
 /// What an actor does to its pod, in the kubelet's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -119,6 +124,7 @@ pub struct Metrics {
     active_pods: Family<StaticLabel, Gauge>,
     /// None, as long as there is no API server to mirror pods in.
     mirror_pods: Gauge,
+    node_name: Family<NodeLabel, Gauge>,
     working_pods: Family<WorkerLabel, Gauge>,
     restarted_pods: Family<StaticLabel, Counter>,
     rejected_pods: Family<ReasonLabel, Counter>,
@@ -145,6 +151,7 @@ impl Default for Metrics {
             desired_pods: Family::default(),
             active_pods: Family::default(),
             mirror_pods: Gauge::default(),
+            node_name: Family::default(),
             working_pods: Family::default(),
             restarted_pods: Family::default(),
             rejected_pods: Family::default(),
@@ -171,6 +178,11 @@ impl Metrics {
     #[must_use]
     pub fn probe_delays(&self) -> ProbeDelays {
         self.probes.delays()
+    }
+
+    /// Exposes the name of the node, which alerts join other series with.
+    pub fn of_node(&self, name: &str) {
+        self.node_name.get_or_create(&NodeLabel { node: name.to_owned() }).set(1);
     }
 
     /// Shows the numbers in a registry.
@@ -233,6 +245,11 @@ impl Metrics {
             "kubelet_mirror_pods",
             "[ALPHA] The number of mirror pods the kubelet will try to create (one per admitted static pod); always zero here",
             self.mirror_pods.clone(),
+        );
+        registry.register(
+            "kubelet_node_name",
+            "[ALPHA] The node's name. The count is always 1.",
+            self.node_name.clone(),
         );
         registry.register(
             "kubelet_working_pods",
@@ -400,6 +417,7 @@ mod tests {
     #[test]
     fn names_and_labels_are_the_kubelets() {
         let (metrics, mut registry) = (Metrics::default(), Registry::default());
+        metrics.of_node("node1");
         metrics.register(&mut registry);
         metrics.container_started(ContainerKind::Init);
         metrics.container_failed(ContainerKind::Regular, "ErrImagePull");
@@ -429,6 +447,7 @@ mod tests {
             "kubelet_active_pods{static=\"true\"} 3",
             "kubelet_active_pods{static=\"\"} 1",
             "kubelet_mirror_pods 0",
+            "kubelet_node_name{node=\"node1\"} 1",
             "kubelet_working_pods{lifecycle=\"terminating\",config=\"orphan\",static=\"true\"} 1",
             "kubelet_working_pods{lifecycle=\"terminating\",config=\"runtime_only\",static=\"unknown\"} 1",
             "kubelet_image_garbage_collected_total{reason=\"space\"} 1",

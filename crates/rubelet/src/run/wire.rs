@@ -118,6 +118,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     runtime.metrics.register(&mut registry);
     let agent_metrics = rubelet_agent::metrics::Metrics::default();
     agent_metrics.register(&mut registry);
+    agent_metrics.of_node(&node_name);
     let observing = runtime.client();
     let mut pleg = Pleg::new(CriObserver::new(observing.clone()), pleg_config(), pleg_metrics);
     pleg.handle().register(&mut registry);
