@@ -114,6 +114,17 @@ impl Pods {
         pods.iter().find(|info| info.pod.metadata.uid.as_deref() == Some(row.uid.as_str()))
     }
 
+    /// The pod in this row, if the rows come from the runtime. Listing it again by its UID would not find pods that were made
+    /// by hand, without that label.
+    pub(crate) fn seen(&self, row: &Row) -> Option<&RuntimePod> {
+        let Self::Seen(pods) = self else { return None };
+        let has = |pod: &&RuntimePod| {
+            let PodRef { uid, namespace, name } = &pod.pod;
+            (uid.as_str(), &**namespace, &**name) == (&row.uid, &row.namespace, &row.name)
+        };
+        pods.iter().find(has)
+    }
+
     pub(crate) fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = match self {
             Self::Told { pods, .. } => pods.iter().map(told).collect(),

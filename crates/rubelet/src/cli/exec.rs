@@ -122,7 +122,6 @@ async fn find(args: &Args) -> Result<Found, ExecError> {
     let pods = Pods::of(&local).await?;
     let rows = pods.rows();
     let row = args.pod.name().find(&rows, &local.node_name())?;
-    let uid = PodUid::from(row.uid.as_str());
     let names = match pods.info(row) {
         Some(info) => ContainerNames::of(&info.pod),
         None => args.local.containers(&row.uid),
@@ -134,13 +133,15 @@ async fn find(args: &Args) -> Result<Found, ExecError> {
             RuntimeClient::new(endpoint, Options::default(), Metrics::default())
         }
     };
-    let failed = match &local {
-        Local::Runtime(_) => Unreachable::Runtime,
-        // It may be the agent's own.
-        Local::Agent(_) => Unreachable::RuntimeOfOther,
+    let listed = match pods.seen(row) {
+        Some(_) => Vec::new(),
+        None => {
+            // The runtime may be the agent's own.
+            let uid = PodUid::from(row.uid.as_str());
+            client.list_pods(&ListFilter::Pod(&uid)).await.map_err(Unreachable::RuntimeOfOther)?.pods
+        }
     };
-    let listed = client.list_pods(&ListFilter::Pod(&uid)).await.map_err(failed)?;
-    let all: Vec<_> = listed.pods.iter().flat_map(|pod| &pod.containers).collect();
+    let all: Vec<_> = pods.seen(row).into_iter().chain(&listed).flat_map(|pod| &pod.containers).collect();
     let container = choose(&all, args.container.as_deref(), &names)?.id.clone();
     Ok(Found { container, client, _local: local })
 }
@@ -181,9 +182,29 @@ fn choose<'a>(
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
     use rubelet_model::UnixNanos;
+    use rubelet_runtime::synthetic::{Profile, SyntheticRuntime};
 
+    use super::super::testkit::pod_by_hand;
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[tokio::test]
+    async fn a_container_that_was_made_by_hand_is_found() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+        let (_, container) = pod_by_hand(&runtime).await;
+        let data = dir.path().to_str().expect("a text");
+        let line = ["exec", "hand", "--data-dir", data, "-r", &runtime.endpoint(), "--", "true"];
+        let found = find(&Line::parse_from(line).args).await.map_err(|error| error.to_string());
+        assert_eq!(found.map(|found| found.container), Ok(container));
+    }
 
     #[test]
     fn a_container_is_chosen_or_those_that_there_are_named() {

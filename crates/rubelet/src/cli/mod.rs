@@ -15,6 +15,8 @@ mod replay;
 mod run;
 mod runtime;
 mod stop;
+#[cfg(test)]
+mod testkit;
 mod watch;
 
 use std::fmt::Display;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use rubelet_agent::pod::{EndedWithoutAgent, LoneContainer};
 use rubelet_agent::runtime::{CallError, CriRuntime};
-use rubelet_cri::{ListFilter, RuntimeClient};
-use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState};
+use rubelet_cri::RuntimeClient;
+use rubelet_model::{ContainerState, RuntimePod, SandboxState};
 
 use crate::clean::{clean, clean_lines};
 use crate::http::StopRequest;
@@ -84,7 +84,7 @@ async fn stop(args: &Args) -> Result<usize, NotChosen> {
     };
     match &local {
         Local::Agent(agent) => stop_by_agent(agent, args, &wanted).await?,
-        Local::Runtime(lone) => stop_in_runtime(lone, args, &wanted).await?,
+        Local::Runtime(lone) => stop_in_runtime(lone, args, &wanted, &pods).await?,
     }
     if args.all && !pods.are_all() {
         return Err(Unreachable::Agent(AgentError::NotAllKnown).into());
@@ -118,15 +118,21 @@ async fn stop_by_agent(agent: &AgentClient, args: &Args, wanted: &[&Row]) -> Res
 }
 
 /// Ends all of them at the same time, each in the time that its pod gave it, and tells of each when it has ended.
-async fn stop_in_runtime(lone: &LoneRuntime, args: &Args, wanted: &[&Row]) -> Result<(), Unreachable> {
+async fn stop_in_runtime(
+    lone: &LoneRuntime,
+    args: &Args,
+    wanted: &[&Row],
+    pods: &Pods,
+) -> Result<(), Unreachable> {
     let may_clean_up = wanted.iter().any(|row| args.local.made(&row.uid)) && args.local.may_clean_up(lone);
     let cleaner = if may_clean_up { args.local.cleaner() } else { None };
     let cleaner = cleaner.as_ref();
     let ends = wanted.iter().map(|row| async move {
         let not_ended = |error| (row.full_name(), error);
-        end_in_runtime(&lone.client, args.grace_period, &PodUid::from(row.uid.as_str()))
-            .await
-            .map_err(|error| not_ended(error.into()))?;
+        if let Some(pod) = pods.seen(row) {
+            let ended = end_in_runtime(&lone.client, args.grace_period, pod).await;
+            ended.map_err(|error| not_ended(error.into()))?;
+        }
         if !args.local.made(&row.uid) {
             // Nobody but the runtime knows of it.
         } else if let Some(cleaner) = cleaner {
@@ -148,38 +154,39 @@ async fn stop_in_runtime(lone: &LoneRuntime, args: &Args, wanted: &[&Row]) -> Re
     if not_ended.is_empty() { Ok(()) } else { Err(Unreachable::NotEnded(not_ended)) }
 }
 
-async fn end_in_runtime(client: &RuntimeClient, asked: Option<u64>, uid: &PodUid) -> Result<(), CallError> {
-    let listed = client.list_pods(&ListFilter::Pod(uid)).await?;
-    for pod in listed.pods {
-        let running = pod.containers.iter().filter(|one| one.state == ContainerState::Running);
-        let ips = if asked == Some(0) { Vec::new() } else { addresses(client, &pod).await };
-        let runtime = CriRuntime::new(client.clone());
-        let ended = join_all(running.map(|container| {
-            let lone = LoneContainer { id: &container.id, name: &container.name, ips: ips.clone() };
-            let runtime = &runtime;
-            async move { (lone.name, lone.end(runtime, asked).await) }
-        }));
-        let mut result = Ok(());
-        for (name, ended) in ended.await {
-            match ended {
-                Ok(EndedWithoutAgent::Well) => {}
-                Ok(EndedWithoutAgent::HookFailed(why)) => {
-                    let said = format!("{}: the preStop hook of container {name} failed: {why}", pod.pod);
-                    remark(clean_lines(&said));
-                }
-                Err(error) => result = result.and(Err(error)),
+async fn end_in_runtime(
+    client: &RuntimeClient,
+    asked: Option<u64>,
+    pod: &RuntimePod,
+) -> Result<(), CallError> {
+    let running = pod.containers.iter().filter(|one| one.state == ContainerState::Running);
+    let ips = if asked == Some(0) { Vec::new() } else { addresses(client, pod).await };
+    let runtime = CriRuntime::new(client.clone());
+    let ended = join_all(running.map(|container| {
+        let lone = LoneContainer { id: &container.id, name: &container.name, ips: ips.clone() };
+        let runtime = &runtime;
+        async move { (lone.name, lone.end(runtime, asked).await) }
+    }));
+    let mut result = Ok(());
+    for (name, ended) in ended.await {
+        match ended {
+            Ok(EndedWithoutAgent::Well) => {}
+            Ok(EndedWithoutAgent::HookFailed(why)) => {
+                let said = format!("{}: the preStop hook of container {name} failed: {why}", pod.pod);
+                remark(clean_lines(&said));
             }
+            Err(error) => result = result.and(Err(error)),
         }
-        result?;
-        for sandbox in &pod.sandboxes {
-            client.stop_pod_sandbox(&sandbox.id).await?;
-        }
-        for container in &pod.containers {
-            client.remove_container(&container.id).await?;
-        }
-        for sandbox in &pod.sandboxes {
-            client.remove_pod_sandbox(&sandbox.id).await?;
-        }
+    }
+    result?;
+    for sandbox in &pod.sandboxes {
+        client.stop_pod_sandbox(&sandbox.id).await?;
+    }
+    for container in &pod.containers {
+        client.remove_container(&container.id).await?;
+    }
+    for sandbox in &pod.sandboxes {
+        client.remove_pod_sandbox(&sandbox.id).await?;
     }
     Ok(())
 }
@@ -205,8 +212,10 @@ mod tests {
     use std::fs;
 
     use clap::Parser as _;
+    use rubelet_cri::ListFilter;
     use rubelet_runtime::synthetic::{ContainerSpec, Op, PodSpec, Profile, SyntheticRuntime};
 
+    use super::super::testkit::pod_by_hand;
     use super::*;
     use crate::exit::Failure;
     use crate::last_agent::LastAgent;
@@ -288,6 +297,17 @@ mod tests {
             assert_eq!(left(&folders), folders_left, "{what:?}");
             assert_eq!(left(&logs), logs_left, "{what:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_was_made_by_hand_is_ended_too() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(dir.path().join("s")).await.expect("served");
+        let (client, _) = pod_by_hand(&runtime).await;
+        let data = dir.path().to_str().expect("a text");
+        let args = Line::parse_from(["stop", "hand", "--data-dir", data, "-r", &runtime.endpoint()]).args;
+        assert_eq!(stop(&args).await.expect("ended"), 1);
+        assert_eq!(client.list_pods(&ListFilter::All).await.expect("listed").pods, []);
     }
 
     #[tokio::test]
