@@ -333,10 +333,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     async fn restart_all(&mut self, cause: &str, remove: &[ContainerId], outcome: &mut Outcome) {
-        let container = spec::all_containers(self.pod).find(|container| container.name == cause).cloned();
-        if let Some(container) = container {
-            self.note_restart(&container);
-        }
         outcome.acted = true;
         for id in remove {
             let Some(instance) = self.status.container(id) else { continue };
@@ -356,6 +352,11 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             // Whatever was in its way was in the way of the one that is gone.
             self.memory.troubles.remove(&instance.name);
             self.memory.holds.remove(&instance.name);
+        }
+        // Not before: what is cut off in the middle is finished without another wait.
+        let container = spec::all_containers(self.pod).find(|container| container.name == cause).cloned();
+        if let Some(container) = container {
+            self.note_restart(&container);
         }
     }
 

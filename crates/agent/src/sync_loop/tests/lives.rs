@@ -186,6 +186,24 @@ async fn who_waits_to_begin_anew_with_all_others_holds_up_none_of_them() {
     stage.until_running(&["db-3", "web-2"]).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_fresh_start_of_all_that_fails_in_the_middle_is_finished_and_not_done_twice() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    let mut pod = Pod::clone(&talkative());
+    let spec = pod.spec.as_mut().unwrap();
+    spec.containers.push(testkit::pod("Always", &[], &["db"]).spec.unwrap().containers.remove(0));
+    stage.send(Operation::Add, &[Arc::new(pod)]).await;
+    stage.until_running(&["db-0", "web-0"]).await;
+    stage.runtime.be_away("remove_container", true);
+    stage.runtime.exit("web", 42);
+    stage.until_running(&[]).await;
+    stage.runtime.be_away("remove_container", false);
+    stage.until_running(&["db-1", "web-1"]).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(stage.runtime.running(), ["db-1", "web-1"]);
+}
+
 /// Begins the log of an instance, as a runtime does.
 fn begin_log(folder: &Path, container: &str, attempt: usize) {
     let logs = folder.join("logs/default_web_uid").join(container);
