@@ -46,6 +46,7 @@ struct World {
     execs: Vec<(String, String)>,
     memory_used: Option<u64>,
     network_problem: Option<String>,
+    addresses: Vec<IpAddr>,
     /// Whether it does not know that containers can have a stop signal.
     lacks_stop_signals: bool,
     stop_signals: BTreeMap<ContainerId, v1::Signal>,
@@ -179,6 +180,11 @@ impl FakeRuntime {
     /// There is no network for pods from now on, or there is again.
     pub(crate) fn network_fails(&self, problem: Option<&str>) {
         self.0.lock().network_problem = problem.map(str::to_owned);
+    }
+
+    /// Sandboxes have these addresses from now on.
+    pub(crate) fn gives_addresses(&self, addresses: &[IpAddr]) {
+        self.0.lock().addresses = addresses.to_vec();
     }
 
     /// It is a runtime from before there were stop signals.
@@ -341,7 +347,7 @@ impl Runtime for FakeRuntime {
     }
 
     async fn sandbox_ips(&self, _: &SandboxId) -> Result<Vec<IpAddr>, CallError> {
-        Ok(Vec::new())
+        Ok(self.0.lock().addresses.clone())
     }
 
     async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CallError> {

@@ -10,7 +10,7 @@ use rubelet_model::{ContainerId, ContainerState};
 
 use super::furnish::Furnished;
 use super::memory::fingerprint;
-use super::{Home, Outcome, Work, retry_after};
+use super::{Home, Killer, Outcome, Work, retry_after};
 use crate::pod::backoff::Wait;
 use crate::pod::plan::Start;
 use crate::pod::spec::{self, Described};
@@ -171,7 +171,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let hooked = self.tools.hooked(self.pod, self.journal, (id, container), ips);
         let Err(error) = hooked.run(hook).await else { return Ok(()) };
         self.journal.warning(Some(&container.name), "FailedPostStartHook", "PostStartHook failed");
-        let killed = self.killer().after_failed_hook(id, container).await;
+        // Not where the plan has seen the pod: its sandbox may be new.
+        let killer = Killer { ips, ..self.killer() };
+        let killed = killer.after_failed_hook(id, container).await;
         if let Err(error) = killed {
             tracing::warn!(pod = %spec::pod_ref(self.pod), container = container.name, %error, "cannot end a container whose hook failed");
         }

@@ -1,6 +1,9 @@
 //! Pods that are ended, and what waits for that.
 
+use std::net::Ipv4Addr;
+
 use super::*;
+use crate::reach::testkit::{TestServer, reply};
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_can_be_ended_while_its_image_is_fetched() {
@@ -172,6 +175,32 @@ async fn a_runtime_that_goes_away_in_the_middle_gives_no_time_back_and_no_hook_r
         stop.strip_prefix("stop web in ").and_then(|rest| rest.strip_suffix('s')?.parse::<u64>().ok());
     assert!(granted.is_some_and(|granted| granted <= 10), "{stop}");
     assert_eq!(stage.runtime.take_execs().len(), 0);
+}
+
+/// On real time: it is asked over a real network.
+#[tokio::test]
+async fn the_hook_of_a_container_whose_start_failed_is_asked_where_its_new_sandbox_is() {
+    let server = TestServer::start(|_| reply(200, "", "")).await;
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.gives_addresses(&[Ipv4Addr::LOCALHOST.into()]);
+    runtime.exec_answers("greet", 1, "nobody is there");
+    let stage = Scene::start(runtime, folder.path());
+    let mut web = testkit::pod("Always", &[], &["web"]);
+    let greet = ExecAction { command: Some(vec!["greet".to_owned()]) };
+    let spec = web.spec.as_mut().unwrap();
+    spec.host_network = None;
+    spec.containers[0].lifecycle = Some(Lifecycle {
+        post_start: Some(LifecycleHandler { exec: Some(greet), ..LifecycleHandler::default() }),
+        pre_stop: Some(LifecycleHandler {
+            http_get: Some(server.action("/bye", "HTTP")),
+            ..LifecycleHandler::default()
+        }),
+        ..Lifecycle::default()
+    });
+    stage.send(Operation::Add, &[Arc::new(web)]).await;
+    stage.until_waiting("PostStartHookError").await;
+    assert!(server.asked().iter().any(|asked| asked.starts_with("GET /bye")), "{:?}", server.asked());
 }
 
 #[tokio::test(start_paused = true)]
