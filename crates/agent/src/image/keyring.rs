@@ -52,10 +52,13 @@ fn fits(place: &str, repository: &str) -> bool {
     let (pattern, wanted_port, prefix) = split(place);
     let (host, port, path) = split(repository);
     let (patterns, parts) = (pattern.split('.'), host.split('.'));
-    port == wanted_port
-        && path.starts_with(&prefix)
-        && patterns.clone().count() == parts.clone().count()
-        && patterns.zip(parts).all(|(pattern, part)| is_match(pattern.as_bytes(), part.as_bytes()))
+    let is_host = || {
+        patterns.clone().count() == parts.clone().count()
+            && patterns.zip(parts).all(|(pattern, part)| is_match(pattern.as_bytes(), part.as_bytes()))
+    };
+    // As a pattern the brackets of an IPv6 address are a set, which is not what anybody means.
+    let is_address = || host.starts_with('[') && pattern == host;
+    port == wanted_port && path.starts_with(&prefix) && (is_address() || is_host())
 }
 
 /// Shell patterns: `*`, `?`, and sets such as `[a-z]` or `[^0-9]`. Only what the last `*` stands for is tried again: what an
@@ -163,6 +166,9 @@ mod tests {
             ("r.io", "r.io:5000/a", false),
             ("r.io:5000", "r.io/a", false),
             ("localhost:5000", "localhost:5000/a", true),
+            ("[fd00::1]:5000", "[fd00::1]:5000/a", true),
+            ("[fd00::1]", "[fd00::1]/a", true),
+            ("[fd00::1]", "[fd00::1]:5000/a", false),
             ("*.r.io", "eu.r.io/a", true),
             ("*.r.io", "r.io/a", false),
             ("*.r.io", "a.eu.r.io/a", false),

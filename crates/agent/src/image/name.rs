@@ -79,12 +79,19 @@ fn is_repository(name: &str) -> bool {
     name.len() <= 255 && registry.is_none_or(is_registry) && path.split('/').all(is_path_component)
 }
 
-fn is_registry(host: &str) -> bool {
-    let (name, port) = host.split_once(':').unwrap_or((host, "0"));
-    !name.is_empty()
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
-        && !port.is_empty()
-        && port.chars().all(|c| c.is_ascii_digit())
+fn is_registry(registry: &str) -> bool {
+    let (host, port) = match registry.rsplit_once(':') {
+        // The colons of an address are in its brackets.
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (registry, None),
+    };
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_host = match address {
+        Some(address) => !address.is_empty() && address.chars().all(|c| c.is_ascii_hexdigit() || c == ':'),
+        None => !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-')),
+    };
+    let is_port = |port: &str| !port.is_empty() && port.chars().all(|c| c.is_ascii_digit());
+    is_host && port.is_none_or(is_port)
 }
 
 fn is_path_component(part: &str) -> bool {
@@ -121,6 +128,8 @@ mod tests {
             ("Host/app:1", "Host/app"),
             ("localhost:5000/a/b", "localhost:5000/a/b"),
             ("localhost:5000/a/b:c", "localhost:5000/a/b"),
+            ("[fd00::1]:5000/app:1", "[fd00::1]:5000/app"),
+            ("[fd00::1]/app", "[fd00::1]/app"),
             (digest.as_str(), "r.io/a"),
         ];
         for (image, wanted) in table {
@@ -138,6 +147,9 @@ mod tests {
             ("localhost:5000/a/b", Some("localhost:5000/a/b:latest")),
             ("localhost:5000/a/b:c", Some("localhost:5000/a/b:c")),
             ("registry.k8s.io/pause:3.10", Some("registry.k8s.io/pause:3.10")),
+            ("[fd00::1]:5000/app:1", Some("[fd00::1]:5000/app:1")),
+            ("[fd00::1]:5000/app", Some("[fd00::1]:5000/app:latest")),
+            ("[FD00::1]/team/app", Some("[FD00::1]/team/app:latest")),
             (digest.as_str(), Some(digest.as_str())),
         ];
         for (image, wanted) in table {
@@ -151,6 +163,12 @@ mod tests {
             ("a:", InvalidName::Format),
             ("a b", InvalidName::Format),
             ("busybox:-x", InvalidName::Format),
+            ("fd00::1/app:1", InvalidName::Format),
+            ("[]:5000/app", InvalidName::Format),
+            ("[fd00::1/app", InvalidName::Format),
+            ("[fd00::1]5000/app", InvalidName::Format),
+            ("[fd00::1]:/app", InvalidName::Format),
+            ("[host]:5000/app", InvalidName::Format),
             ("busybox@sha256:zz", InvalidName::Format),
             ("BusyBox", capitals("library/BusyBox")),
             ("docker.io/BusyBox:1", capitals("library/BusyBox")),
