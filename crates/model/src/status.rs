@@ -157,10 +157,13 @@ impl ContainerStatus {
         (self.attempt, self.created_at)
     }
 
+    /// The reason of a container that ended for want of memory.
+    pub const OOM_KILLED: &str = "OOMKilled";
+
     /// Whether the kernel killed it for want of memory.
     #[must_use]
     pub fn is_oom_killed(&self) -> bool {
-        &*self.reason == "OOMKilled"
+        &*self.reason == Self::OOM_KILLED
     }
 }
 

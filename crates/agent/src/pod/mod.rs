@@ -46,7 +46,7 @@ pub(crate) use journal::Journal;
 pub(crate) use mailbox::{End, Mail, Mailbox, Refused, Wish};
 pub(crate) use replaced::Replaced;
 pub(crate) use resize::{asks_for_more, changed_for_good, is_resized, with_sizes_of};
-pub(crate) use restart::{asks_for_all, could_ask_for_all, restarts_after};
+pub(crate) use restart::{asks_for_all, could_ask_for_all, init_exit_code, restarts_after};
 pub(crate) use spec::{
     ContainerKind, RestartPolicy, all_containers, containers, full_name, init_containers, is_being_deleted,
     is_orphan, is_sidecar, orphan, pod_ref, uses_host_network,

@@ -39,6 +39,13 @@ pub(crate) fn restarts_after(pod: &Pod, container: &Container, exit_code: i32) -
         || RestartPolicy::effective(pod, container).restarts(exit_code)
 }
 
+/// The exit code of an init container as its policy takes it. The kernel may have killed only one of its processes for want of
+/// memory, and the others may have ended well: then it has not done its work.
+pub(crate) fn init_exit_code(exit_code: i32, reason: &str) -> i32 {
+    const KILLED: i32 = 137;
+    if exit_code == 0 && reason == ContainerStatus::OOM_KILLED { KILLED } else { exit_code }
+}
+
 /// Whether a container has ended in a way for which all of its pod's containers are to be restarted.
 pub(crate) fn asks_for_all(container: &Container, newest: Option<&ContainerStatus>) -> bool {
     newest.is_some_and(|newest| {
@@ -70,7 +77,12 @@ pub(super) fn should_start(
         Some(status) => match status.state {
             ContainerState::Running => false,
             ContainerState::Unknown | ContainerState::Created => true,
-            ContainerState::Exited => is_owed || restarts_after(pod, container, status.exit_code),
+            ContainerState::Exited => {
+                let is_init = spec::init_containers(pod).iter().any(|own| own.name == container.name);
+                let exit_code =
+                    if is_init { init_exit_code(status.exit_code, &status.reason) } else { status.exit_code };
+                is_owed || restarts_after(pod, container, exit_code)
+            }
         },
     }
 }

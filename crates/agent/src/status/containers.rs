@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::{
 };
 use rubelet_model::{ContainerState, ContainerStatus};
 
+use super::phase::init_code;
 use super::{Inputs, raw_time, resources, restarting};
-use crate::pod::{containers, init_containers, is_being_deleted, is_sidecar};
+use crate::pod::{containers, init_containers, init_exit_code, is_being_deleted, is_sidecar};
 use crate::probe::Verdict;
 use crate::resource;
 use crate::volumes::RecursiveReadOnly;
@@ -42,7 +43,7 @@ pub(super) fn init(inputs: Inputs<'_>) -> Vec<ApiContainer> {
             }
             if !is_sidecar(container) {
                 let ended = status.state.as_ref().and_then(|state| state.terminated.as_ref());
-                status.ready = ended.is_some_and(|ended| ended.exit_code == 0);
+                status.ready = ended.is_some_and(|ended| init_code(ended) == 0);
             }
             status
         })
@@ -76,7 +77,7 @@ pub(super) fn end(pod: &Pod, init: &mut [ApiContainer], regular: &mut [ApiContai
         Some(if is_sidecar(container) {
             status.started == Some(true)
         } else {
-            ended.is_some_and(|ended| ended.exit_code == 0)
+            ended.is_some_and(|ended| init_code(ended) == 0)
         })
     };
     if init.is_empty() || regular.iter().any(has_begun) || last_is_done().unwrap_or(false) {
@@ -111,7 +112,9 @@ fn one(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContainer>,
         None => unseen(inputs, container, before),
     };
     let is_done = part == Part::Init
-        && newest.is_some_and(|newest| newest.state == ContainerState::Exited && newest.exit_code == 0);
+        && newest.is_some_and(|newest| {
+            newest.state == ContainerState::Exited && init_exit_code(newest.exit_code, &newest.reason) == 0
+        });
     let comes_back =
         !inputs.is_over && !is_done && inputs.replaced.should_start(inputs.pod, container, newest);
     let waits_for = match inputs.troubles.get(container.name.as_str()) {

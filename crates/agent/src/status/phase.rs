@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 use super::containers::find;
 use super::{Inputs, restarting};
 use crate::manifest::annotation::is_static;
-use crate::pod::{containers, init_containers, is_sidecar, restarts_after};
+use crate::pod::{containers, init_containers, init_exit_code, is_sidecar, restarts_after};
 
 /// One word for how a pod is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +57,14 @@ fn end(status: &ApiContainer) -> Option<&ContainerStateTerminated> {
     })
 }
 
-/// Whether a container that ended so does not come back, not even with all others.
-fn is_for_good(pod: &Pod, container: &Container, end: &ContainerStateTerminated) -> bool {
-    end.reason.as_deref() != Some(restarting::REASON) && !restarts_after(pod, container, end.exit_code)
+/// Whether a container that ended so, with this code, does not come back, not even with all others.
+fn is_for_good(pod: &Pod, container: &Container, end: &ContainerStateTerminated, code: i32) -> bool {
+    end.reason.as_deref() != Some(restarting::REASON) && !restarts_after(pod, container, code)
+}
+
+/// The exit code of an init container as its policy takes it.
+pub(super) fn init_code(end: &ContainerStateTerminated) -> i32 {
+    init_exit_code(end.exit_code, end.reason.as_deref().unwrap_or_default())
 }
 
 /// Whether the newest instance of a container was ended to be followed by another.
@@ -86,8 +91,10 @@ struct Count {
 
 impl Count {
     fn init(&mut self, pod: &Pod, container: &Container, status: Option<&ApiContainer>) {
-        match status.and_then(end) {
-            Some(end) if end.exit_code != 0 && is_for_good(pod, container, end) => self.failed_for_good += 1,
+        match status.and_then(end).map(|end| (end, init_code(end))) {
+            Some((end, code)) if code != 0 && is_for_good(pod, container, end, code) => {
+                self.failed_for_good += 1;
+            }
             Some(_) => {}
             None => self.pending_init += 1,
         }
@@ -118,7 +125,8 @@ impl Count {
                 self.stopped += 1;
                 self.succeeded += usize::from(has_ended && end.exit_code == 0);
                 let comes_back = !inputs.is_over && is_replaced(inputs, container);
-                self.stopped_for_good += usize::from(!comes_back && is_for_good(inputs.pod, container, end));
+                let is_for_good = is_for_good(inputs.pod, container, end, end.exit_code);
+                self.stopped_for_good += usize::from(!comes_back && is_for_good);
             }
             None if is_running(status) => self.running += 1,
             None => self.waiting += 1,

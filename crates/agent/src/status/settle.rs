@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState as ApiState, ContainerStatus as ApiContainer, Pod, PodStatus as ApiStatus,
+    Container, ContainerState as ApiState, ContainerStateTerminated, ContainerStatus as ApiContainer, Pod,
+    PodStatus as ApiStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rubelet_model::UnixNanos;
 
+use super::phase::init_code;
 use super::time;
 use crate::pod::{RestartPolicy, containers, could_ask_for_all, init_containers, is_sidecar, restarts_after};
 
@@ -78,18 +80,24 @@ pub(crate) fn over_for_good(pod: &Pod, said: &ApiStatus) -> BTreeSet<String> {
 /// Refuses that a container comes back which may not. An init container that has done its work may, with a new sandbox.
 fn check(pod: &Pod, before: &ApiStatus, status: &ApiStatus) -> Result<(), IllegalTransition> {
     let init = init_containers(pod).iter().filter(|container| !is_sidecar(container));
-    let is_final = |container: &Container, exit_code| !restarts_after(pod, container, exit_code);
+    let is_final = |container: &Container, ended: &ContainerStateTerminated| {
+        !restarts_after(pod, container, ended.exit_code)
+    };
+    let is_final_init = |container: &Container, ended: &ContainerStateTerminated| {
+        let code = init_code(ended);
+        code != 0 && !restarts_after(pod, container, code)
+    };
     let (lists, init_lists) = (
         (&before.container_statuses, &status.container_statuses),
         (&before.init_container_statuses, &status.init_container_statuses),
     );
     check_list(containers(pod).iter(), is_final, lists.0, lists.1)?;
-    check_list(init, |container, code| code != 0 && is_final(container, code), init_lists.0, init_lists.1)
+    check_list(init, is_final_init, init_lists.0, init_lists.1)
 }
 
 fn check_list<'a>(
     wanted: impl Iterator<Item = &'a Container>,
-    is_final: impl Fn(&Container, i32) -> bool,
+    is_final: impl Fn(&Container, &ContainerStateTerminated) -> bool,
     before: &Option<Vec<ApiContainer>>,
     now: &Option<Vec<ApiContainer>>,
 ) -> Result<(), IllegalTransition> {
@@ -100,7 +108,7 @@ fn check_list<'a>(
         let ended = state(before, &container.name).and_then(|state| state.terminated.as_ref());
         let Some(ended) = ended else { continue };
         let comes_back = state(now, &container.name).is_some_and(|state| state.terminated.is_none());
-        if comes_back && is_final(container, ended.exit_code) {
+        if comes_back && is_final(container, ended) {
             return Err(IllegalTransition { container: container.name.clone(), exit_code: ended.exit_code });
         }
     }

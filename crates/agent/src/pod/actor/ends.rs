@@ -15,7 +15,8 @@ pub(super) fn of_init_containers(pod: &Pod, planned: &PodStatus, ended: &PodStat
         let mut init = spec::init_containers(pod).iter();
         init.find(|container| *container.name == *end.name).is_some_and(|container| {
             let restarts_after = |code| restart::restarts_after(pod, container, code);
-            restarts_after(1) && (end.exit_code == 0 || restarts_after(end.exit_code))
+            let code = restart::init_exit_code(end.exit_code, &end.reason);
+            restarts_after(1) && (code == 0 || restarts_after(code))
         })
     };
     let mut status = planned.clone();

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::pod::grace::KillReason;
 use crate::pod::resize::Need;
+use crate::pod::restart::init_exit_code;
 use crate::pod::spec::{self, RestartPolicy};
 use crate::probe::Verdict;
 
@@ -91,7 +92,7 @@ impl Walk<'_> {
         match newest.state {
             ContainerState::Created => self.start(index, container),
             ContainerState::Running => self.resize_in_place(container, newest),
-            ContainerState::Exited if newest.exit_code != 0 || newest.is_oom_killed() => {
+            ContainerState::Exited if init_exit_code(newest.exit_code, &newest.reason) != 0 => {
                 if !self.inputs.replaced.should_start(self.inputs.pod, container, Some(newest)) {
                     return Step::Failed;
                 }

@@ -256,8 +256,10 @@ fn init_containers() {
 fn an_init_container_out_of_memory_has_failed_whatever_its_code() {
     let mut status = testkit::status(Ready, &[("i0", Exited(0))]);
     status.containers[0].reason = "OOMKilled".into();
-    let got = planned(&pod("Always", &["i0"], &["c0"]), &status, &Verdicts::default());
-    assert_eq!(got, "start i0");
+    for (policy, wanted) in [("Always", "start i0"), ("OnFailure", "start i0"), ("Never", "end")] {
+        let got = planned(&pod(policy, &["i0"], &["c0"]), &status, &Verdicts::default());
+        assert_eq!(got, wanted, "{policy}");
+    }
 }
 
 #[test]

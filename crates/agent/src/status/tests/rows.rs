@@ -205,6 +205,17 @@ fn an_end_is_explained_by_the_runtime_and_by_the_container() {
 }
 
 #[test]
+fn an_init_container_out_of_memory_has_failed_whatever_its_code() {
+    for (policy, phase) in [("Never", "Failed"), ("OnFailure", "Pending"), ("Always", "Pending")] {
+        let mut case = Case::new(policy, &["i"], &["a"], &[("i", Exited(0))]);
+        case.runtime.containers[0].reason = "OOMKilled".into();
+        let status = case.status();
+        assert_eq!(status.phase.as_deref(), Some(phase), "{policy}");
+        assert!(!container(&status, "i").ready, "{policy}");
+    }
+}
+
+#[test]
 fn the_end_of_a_static_pod_is_not_its_result() {
     let annotate = |mut case: Case| {
         let source = ("kubernetes.io/config.source".to_owned(), "file".to_owned());
