@@ -3,6 +3,7 @@
 //! It waits for nothing but its own inputs: no call, no disk, no full channel. What needs those runs as a task and comes
 //! back as an input.
 
+mod actors;
 mod pulse;
 mod route;
 mod survey;

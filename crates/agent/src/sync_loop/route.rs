@@ -58,6 +58,21 @@ struct Record {
     number: u64,
 }
 
+/// What is known of the pods when something is decided, beside what the sources want.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    /// Pods of which nothing runs any more: they take no room.
+    pub(super) over: BTreeSet<PodUid>,
+}
+
+/// A pod of ours in the runtime or on disk.
+#[derive(Debug)]
+struct Surveyed {
+    pod: PodRef,
+    /// Whether nothing of it runs.
+    is_at_rest: bool,
+}
+
 /// Who is there, and what is known of them.
 #[derive(Debug)]
 pub(super) struct Routes {
@@ -71,17 +86,13 @@ pub(super) struct Routes {
     /// Pods that were gone before the survey that is under way has been told: it may have seen them.
     gone: BTreeSet<PodUid>,
     /// Pods of ours in the runtime or on disk, as of the last survey.
-    surveyed: BTreeMap<PodUid, PodRef>,
-    /// Those of them of which nothing runs.
-    at_rest: BTreeSet<PodUid>,
+    surveyed: BTreeMap<PodUid, Surveyed>,
     /// What an agent before this one noted of them.
     before: BTreeMap<PodUid, Footprint>,
     /// What was given to pods that are here since before this agent.
     given: BTreeMap<PodUid, Sizes>,
     /// What this node takes.
     node: Node,
-    /// Pods of which nothing runs any more: they take no room.
-    over: BTreeSet<PodUid>,
     wishes: u64,
     arrivals: u64,
 }
@@ -97,25 +108,23 @@ impl Routes {
             sources: SourcesReady::new(sources),
             gone: BTreeSet::new(),
             surveyed: BTreeMap::new(),
-            at_rest: BTreeSet::new(),
             before: BTreeMap::new(),
             given: BTreeMap::new(),
             node,
-            over: BTreeSet::new(),
             wishes: 0,
             arrivals: 0,
         }
     }
 
     /// Something new from a source.
-    pub(super) fn source(&mut self, update: SourceUpdate) -> Vec<Command> {
+    pub(super) fn source(&mut self, update: SourceUpdate, facts: &Facts) -> Vec<Command> {
         let mut commands = Vec::new();
         match update {
             SourceUpdate::Objects { source, objects } => {
                 self.objects_changed(&source, objects, &mut commands);
             }
             SourceUpdate::Problems { source, problems } => commands.push(Command::Tell { source, problems }),
-            SourceUpdate::Pods(delta) => self.pods_changed(&delta, &mut commands),
+            SourceUpdate::Pods(delta) => self.pods_changed(&delta, facts, &mut commands),
         }
         commands
     }
@@ -133,25 +142,25 @@ impl Routes {
         }
     }
 
-    fn pods_changed(&mut self, delta: &Delta, commands: &mut Vec<Command>) {
+    fn pods_changed(&mut self, delta: &Delta, facts: &Facts, commands: &mut Vec<Command>) {
         self.sources.delivered(&delta.source);
         let mut pods: Vec<&Arc<Pod>> = delta.pods.iter().collect();
         // Those that were here before the agent was keep their room.
         pods.sort_by_key(|pod| self.rank(&pod_ref(pod).uid));
         for pod in pods {
             match delta.operation {
-                Operation::Add => self.add(pod, &delta.source, commands),
-                Operation::Update | Operation::Delete => self.update(pod, &delta.source, commands),
-                Operation::Remove => self.remove(pod, &delta.source, commands),
+                Operation::Add => self.add(pod, &delta.source, facts, commands),
+                Operation::Update | Operation::Delete => self.update(pod, &delta.source, facts, commands),
+                Operation::Remove => self.remove(pod, &delta.source, facts, commands),
                 // Nobody but an API server has a status to reconcile with.
                 Operation::Reconcile => {}
             }
         }
-        commands.extend(self.let_in());
+        commands.extend(self.let_in(facts));
         self.end_unwanted(commands);
     }
 
-    fn add(&mut self, pod: &Arc<Pod>, source: &SourceId, commands: &mut Vec<Command>) {
+    fn add(&mut self, pod: &Arc<Pod>, source: &SourceId, facts: &Facts, commands: &mut Vec<Command>) {
         let found = pod_ref(pod);
         let is_here = self.records.contains_key(&found.uid);
         let has_had = !is_here && self.source_before(&found.uid) == Some(source);
@@ -161,18 +170,18 @@ impl Routes {
         }
         let counts = self.wants.of(&found.uid).is_some_and(|first| first.source == *source);
         if is_here && counts {
-            self.follow(&found.uid, commands);
+            self.follow(&found.uid, facts, commands);
         } else if is_here {
             // Until the other one is gone nothing is different.
         } else if self.must_wait(&found) {
             self.held.hold(found.uid);
         } else {
-            self.take_in(&found.uid, commands);
+            self.take_in(&found.uid, facts, commands);
         }
     }
 
     /// Makes room for a pod that is wanted and not here yet, and lets it in.
-    fn take_in(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
+    fn take_in(&mut self, uid: &PodUid, facts: &Facts, commands: &mut Vec<Command>) {
         let Some(Want { source, pod }) = self.wants.of(uid).cloned() else { return };
         let newcomer = pod_ref(&pod);
         if let Some(before) = self.by_another_name(&newcomer) {
@@ -181,7 +190,7 @@ impl Routes {
         }
         self.supersede(&newcomer, commands);
         self.end_older_versions(&full_name(&pod), &source, commands);
-        self.admit(pod, Some(source), commands);
+        self.admit(pod, source, facts, commands);
     }
 
     /// What a source has replaced goes at once, whoever else was not heard yet: its successor is known.
@@ -197,13 +206,13 @@ impl Routes {
 
     /// What is here since before this agent under the UID of a pod, but not as that pod. It ends before the pod comes.
     fn by_another_name(&self, pod: &PodRef) -> Option<PodRef> {
-        let before = self.surveyed.get(&pod.uid)?;
+        let before = &self.surveyed.get(&pod.uid)?.pod;
         // Of some nobody knows the name.
         (!before.name.is_empty() && before != pod).then(|| before.clone())
     }
 
     /// What is wanted of a pod that is here has changed. One that is on its way out comes back as it is wanted then.
-    fn follow(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
+    fn follow(&mut self, uid: &PodUid, facts: &Facts, commands: &mut Vec<Command>) {
         let (Some(want), Some(record)) = (self.wants.of(uid).cloned(), self.records.get_mut(uid)) else {
             return;
         };
@@ -218,7 +227,7 @@ impl Routes {
         record.source = Some(want.source);
         // Somebody who was refused may fit now, and somebody who was stopped may begin anew.
         let begins_anew = record.refusal.is_some() || record.is_stopped;
-        self.take_over(uid, &want.pod);
+        self.take_over(uid, &want.pod, facts);
         if begins_anew {
             self.ask_again(uid, commands);
         } else {
@@ -236,24 +245,27 @@ impl Routes {
 
     /// Pods of ours that have this name since before this agent.
     fn namesakes_before(&self, newcomer: &PodRef) -> impl Iterator<Item = &PodRef> {
-        self.surveyed.values().filter(|found| {
+        self.surveyed.values().map(|found| &found.pod).filter(|found| {
             found.name == newcomer.name && found.namespace == newcomer.namespace && found.uid != newcomer.uid
         })
     }
 
+    /// Makes an actor for a pod of a source, whether this node takes it or not.
+    fn admit(&mut self, pod: Arc<Pod>, source: SourceId, facts: &Facts, commands: &mut Vec<Command>) {
+        let uid = pod_ref(&pod).uid;
+        let welcome = self.welcome(&uid, pod, facts);
+        self.enter(welcome, Some(source), commands);
+    }
+
     /// Makes an actor. It starts when it is first of its name.
-    fn admit(&mut self, pod: Arc<Pod>, source: Option<SourceId>, commands: &mut Vec<Command>) {
+    fn enter(&mut self, welcome: Welcome, source: Option<SourceId>, commands: &mut Vec<Command>) {
+        let Welcome { pod, growth, refusal } = welcome;
         let uid = pod_ref(&pod).uid;
         // Another source may have spoken for it meanwhile.
         self.held.forget(&uid);
         let name = full_name(&pod);
         let objects =
             source.as_ref().and_then(|source| self.objects.get(source)).cloned().unwrap_or_default();
-        let (pod, growth, refusal) = match &source {
-            Some(_) => self.welcome(&uid, pod),
-            // An orphan is here already, and only to be ended.
-            None => (pod, None, None),
-        };
         let is_growing = growth.is_some();
         let queue = self.names.entry(name.clone()).or_default();
         queue.push_back(uid.clone());
@@ -284,17 +296,17 @@ impl Routes {
         }
     }
 
-    fn update(&mut self, pod: &Arc<Pod>, source: &SourceId, commands: &mut Vec<Command>) {
+    fn update(&mut self, pod: &Arc<Pod>, source: &SourceId, facts: &Facts, commands: &mut Vec<Command>) {
         let uid = pod_ref(pod).uid;
         if self.wants.update(&uid, Want { source: source.clone(), pod: pod.clone() }) {
-            self.follow(&uid, commands);
+            self.follow(&uid, facts, commands);
         }
     }
 
-    fn remove(&mut self, pod: &Pod, source: &SourceId, commands: &mut Vec<Command>) {
+    fn remove(&mut self, pod: &Pod, source: &SourceId, facts: &Facts, commands: &mut Vec<Command>) {
         let uid = pod_ref(pod).uid;
         if self.wants.remove(&uid, source) {
-            self.follow(&uid, commands);
+            self.follow(&uid, facts, commands);
         }
         if self.wants.of(&uid).is_none() {
             self.held.forget(&uid);
@@ -341,15 +353,19 @@ impl Routes {
         self.gone.clear();
     }
 
-    /// These are all pods of ours that have left a trace, in the runtime or on disk.
-    pub(super) fn survey(&mut self, found: Vec<PodRef>) -> Vec<Command> {
+    /// These are all pods of ours that have left a trace, in the runtime or on disk, and of these of them nothing runs.
+    pub(super) fn survey(&mut self, found: Vec<PodRef>, at_rest: &BTreeSet<PodUid>) -> Vec<Command> {
         self.held.survey();
         let found = found.into_iter().filter(|found| !self.gone.contains(&found.uid));
-        self.surveyed = found.map(|found| (found.uid.clone(), found)).collect();
+        let surveyed = |pod: PodRef| {
+            let is_at_rest = at_rest.contains(&pod.uid);
+            (pod.uid.clone(), Surveyed { pod, is_at_rest })
+        };
+        self.surveyed = found.map(surveyed).collect();
         let mut commands = Vec::new();
         self.end_unwanted(&mut commands);
         if self.sources.all() {
-            for found in self.surveyed.values().cloned().collect::<Vec<_>>() {
+            for found in self.surveyed.values().map(|found| found.pod.clone()).collect::<Vec<_>>() {
                 self.end_orphan(&found, &mut commands);
             }
         }
@@ -375,7 +391,9 @@ impl Routes {
         if let (Some(own), Some(spec)) = (own, &mut pod.spec) {
             spec.termination_grace_period_seconds = Some(own);
         }
-        self.admit(Arc::new(pod), None, commands);
+        // It is here already, and only to be ended.
+        let welcome = Welcome { pod: Arc::new(pod), growth: None, refusal: None };
+        self.enter(welcome, None, commands);
         let Some(record) = self.records.get_mut(&found.uid) else { return };
         record.is_leaving = true;
         let mail = Mail::end(End { grace: None, forget: true });
@@ -383,7 +401,7 @@ impl Routes {
     }
 
     /// The actor of a pod has ended: nothing is left of the pod.
-    pub(super) fn ended(&mut self, uid: &PodUid) -> Vec<Command> {
+    pub(super) fn ended(&mut self, uid: &PodUid, facts: &Facts) -> Vec<Command> {
         let mut commands = Vec::new();
         let Some(record) = self.records.remove(uid) else { return commands };
         self.surveyed.remove(uid);
@@ -408,9 +426,9 @@ impl Routes {
             && let Some(Want { pod, source }) = self.wants.of(uid).cloned()
         {
             self.supersede(&pod_ref(&pod), &mut commands);
-            self.admit(pod, Some(source), &mut commands);
+            self.admit(pod, source, facts, &mut commands);
         }
-        commands.extend(self.reconsider());
+        commands.extend(self.reconsider(facts));
         commands
     }
 
@@ -483,7 +501,7 @@ mod room;
 mod tests;
 mod wants;
 
-use growth::Growth;
+use growth::{Growth, Welcome};
 use held::Held;
 pub use room::Outlook;
 use wants::{Want, Wants};

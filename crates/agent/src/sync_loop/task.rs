@@ -1,19 +1,20 @@
 //! The task of the sync loop, and the handle to talk to it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pleg::Subscription;
+use pleg::PodEvent;
 use rubelet_model::{PodRef, PodUid};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
 
+use super::actors::{Actors, Ended};
 use super::pulse::Pulse;
-use super::route::{Command, Outlook, Routes};
+use super::route::{Command, Facts, Outlook, Routes};
 use super::survey::{Before, Found, before, is_at_rest, late_comers, strangers, survey};
 use super::unrest::Unrest;
 use crate::board::{Board, Keeper, Stage};
@@ -169,9 +170,7 @@ pub struct Agent<R> {
     ready: watch::Sender<Readiness>,
     outlook: watch::Sender<Outlook>,
     routes: Routes,
-    mailboxes: HashMap<PodUid, Arc<Mailbox>>,
-    actors: JoinSet<Journal>,
-    actor_ids: HashMap<Id, PodUid>,
+    actors: Actors,
     surveys: JoinSet<io::Result<Found>>,
     was_surveyed: bool,
     /// Why the last survey failed.
@@ -231,9 +230,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
             ready,
             outlook,
             routes,
-            mailboxes: HashMap::new(),
-            actors: JoinSet::new(),
-            actor_ids: HashMap::new(),
+            actors: Actors::default(),
             surveys: JoinSet::new(),
             was_surveyed: false,
             survey_problem: None,
@@ -267,9 +264,9 @@ impl<R: Runtime + ImageStore> Agent<R> {
                 biased;
                 () = &mut stop => break,
                 // Who ended makes room for those who wait.
-                Some(ended) = self.actors.join_next_with_id() => self.actor_ended(ended),
+                Some(ended) = self.actors.ended() => self.actor_ended(ended),
                 Some(order) = self.orders.recv() => self.order(&order),
-                () = next_event(&mut events, &self.routes, &self.mailboxes) => {}
+                Some(event) = events.next() => self.pod_event(&event),
                 Some(found) = self.surveys.join_next() => {
                     self.surveyed(found);
                     is_news = false;
@@ -302,9 +299,13 @@ impl<R: Runtime + ImageStore> Agent<R> {
         keepers.join_all().await;
     }
 
+    /// What is known now, to decide by.
+    fn facts(&self) -> Facts {
+        Facts { over: self.board.over() }
+    }
+
     fn update(&mut self, update: SourceUpdate) {
-        self.routes.set_over(self.board.over());
-        let commands = self.routes.source(update);
+        let commands = self.routes.source(update, &self.facts());
         self.carry_out(commands);
         self.tools.metrics.desired_pods(self.routes.wanted());
         self.tell_readiness();
@@ -327,20 +328,26 @@ impl<R: Runtime + ImageStore> Agent<R> {
 
     /// Asks those again that were refused: a pod that has ended has made room.
     fn reconsider(&mut self) {
-        self.routes.set_over(self.board.over());
-        let commands = self.routes.reconsider();
+        let commands = self.routes.reconsider(&self.facts());
         self.carry_out(commands);
     }
 
     fn order(&mut self, order: &Order) {
         let uids: Vec<PodUid> = match &order.which {
-            PodSelector::All => self.mailboxes.keys().cloned().collect(),
+            PodSelector::All => self.actors.uids().cloned().collect(),
             PodSelector::One(uid) => vec![uid.clone()],
         };
         for uid in uids {
-            let Some(mailbox) = self.mailboxes.get(&uid) else { continue };
-            self.routes.note_order(&uid, order.end);
-            mailbox.post(Mail::end(order.end));
+            if self.actors.post(&uid, Mail::end(order.end)) {
+                self.routes.note_order(&uid, order.end);
+            }
+        }
+    }
+
+    /// Takes an event of the PLEG to the pod that it concerns.
+    fn pod_event(&self, event: &PodEvent) {
+        if let Some(Command::Post { uid, mail }) = self.routes.event(&event.pod.uid) {
+            self.actors.post(&uid, mail);
         }
     }
 
@@ -375,12 +382,11 @@ impl<R: Runtime + ImageStore> Agent<R> {
                     self.routes.note_given(given);
                     self.routes.note_footprints(footprints);
                 }
-                self.routes.set_at_rest(at_rest);
-                let commands = self.routes.survey(pods);
+                let commands = self.routes.survey(pods, &at_rest);
                 let orphans = commands.iter().filter(|command| matches!(command, Command::Spawn { .. }));
                 orphans.for_each(|_| self.tools.metrics.orphan());
                 self.carry_out(commands);
-                let commands = self.routes.let_in();
+                let commands = self.routes.let_in(&self.facts());
                 self.carry_out(commands);
                 self.tell_of_namesakes(strangers);
                 self.count();
@@ -409,23 +415,17 @@ impl<R: Runtime + ImageStore> Agent<R> {
         self.namesakes = namesakes.into_iter().map(|pod| pod.uid).collect();
     }
 
-    fn actor_ended(&mut self, ended: Result<(Id, Journal), JoinError>) {
-        let (id, journal) = match ended {
-            Ok((id, journal)) => (id, Some(journal)),
+    fn actor_ended(&mut self, Ended { uid, journal }: Ended) {
+        let journal = match journal {
+            Ok(journal) => journal,
             Err(error) => {
                 tracing::error!(%error, "a pod's actor was lost; it is made anew");
                 self.tools.metrics.actor_lost();
-                (error.id(), None)
+                let commands = self.routes.lost(&uid);
+                return self.carry_out(commands);
             }
         };
-        let Some(uid) = self.actor_ids.remove(&id) else { return };
-        self.mailboxes.remove(&uid);
-        self.routes.set_over(self.board.over());
-        let Some(journal) = journal else {
-            let commands = self.routes.lost(&uid);
-            return self.carry_out(commands);
-        };
-        let commands = self.routes.ended(&uid);
+        let commands = self.routes.ended(&uid, &self.facts());
         for command in &commands {
             if let Command::Spawn { pod, .. } = command {
                 self.tools.metrics.pod_restarted(annotation::is_static(pod));
@@ -483,14 +483,10 @@ impl<R: Runtime + ImageStore> Agent<R> {
                         after_loss,
                         journal,
                     });
-                    let task = self.actors.spawn(actor.run());
-                    self.actor_ids.insert(task.id(), uid.clone());
-                    self.mailboxes.insert(uid, mailbox);
+                    self.actors.spawn(uid, mailbox, actor.run());
                 }
                 Command::Post { uid, mail } => {
-                    if let Some(mailbox) = self.mailboxes.get(&uid) {
-                        mailbox.post(mail);
-                    }
+                    self.actors.post(&uid, mail);
                 }
                 Command::Tell { source, problems } => self.tell(source, problems),
             }
@@ -503,16 +499,6 @@ impl<R: Runtime + ImageStore> Agent<R> {
         self.problems.send_modify(|all| {
             all.insert(source, problems);
         });
-    }
-}
-
-/// Takes the next event of the PLEG to the pod that it concerns.
-async fn next_event(events: &mut Subscription, routes: &Routes, mailboxes: &HashMap<PodUid, Arc<Mailbox>>) {
-    let Some(event) = events.next().await else { return std::future::pending().await };
-    if let Some(Command::Post { uid, mail }) = routes.event(&event.pod.uid)
-        && let Some(mailbox) = mailboxes.get(&uid)
-    {
-        mailbox.post(mail);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pods that are here since before this agent. Until the source of one was heard it may still want it: so long the pod keeps
 //! its name, its UID and its room.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -26,11 +26,6 @@ impl Routes {
         self.before = before;
     }
 
-    /// These are the pods of which nothing runs.
-    pub(in crate::sync_loop) fn set_at_rest(&mut self, at_rest: BTreeSet<PodUid>) {
-        self.at_rest = at_rest;
-    }
-
     /// Whether a pod that is here since before this agent has finished: it never runs again, and takes no room.
     pub(super) fn had_finished(&self, uid: &PodUid) -> bool {
         self.before.get(uid).is_some_and(|noted| noted.standing == Standing::Finished)
@@ -39,9 +34,9 @@ impl Routes {
     /// Who is let in first: who runs, then who had a place and will run again, then everybody else.
     pub(super) fn rank(&self, uid: &PodUid) -> Rank {
         let had_a_place = self.before.get(uid).is_none_or(|noted| noted.standing == Standing::Active);
-        match self.surveyed.contains_key(uid) {
-            true if !self.at_rest.contains(uid) => Rank::Runs,
-            true if had_a_place => Rank::HadAPlace,
+        match self.surveyed.get(uid) {
+            Some(found) if !found.is_at_rest => Rank::Runs,
+            Some(_) if had_a_place => Rank::HadAPlace,
             _ => Rank::Comes,
         }
     }
@@ -83,8 +78,11 @@ impl Routes {
         // Nearly always nobody is waited for: that costs no search.
         let noted =
             (!self.sources.all()).then_some(&self.before).into_iter().flatten().filter(|(uid, noted)| {
-                noted.standing == Standing::Active && !self.at_rest.contains(*uid) && self.may_be_claimed(uid)
+                noted.standing == Standing::Active && self.may_be_claimed(uid)
             });
-        noted.filter_map(|(uid, noted)| Some((full_name(&orphan(self.surveyed.get(uid)?)), &noted.pod)))
+        noted.filter_map(|(uid, noted)| {
+            let found = self.surveyed.get(uid).filter(|found| !found.is_at_rest)?;
+            Some((full_name(&orphan(&found.pod)), &noted.pod))
+        })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::PodUid;
 
-use super::{Command, Routes};
+use super::{Command, Facts, Routes};
 use crate::admission::{self, Refusal};
 use crate::pod::{Sizes, asks_for_more, changed_for_good, qos_class, with_sizes_of};
 use crate::status::ResizePending;
@@ -19,6 +19,14 @@ pub(super) struct Growth {
     pub(super) pending: ResizePending,
 }
 
+/// A pod of a source as this node takes it, or why it does not.
+#[derive(Debug)]
+pub(super) struct Welcome {
+    pub(super) pod: Arc<Pod>,
+    pub(super) growth: Option<Growth>,
+    pub(super) refusal: Option<Refusal>,
+}
+
 impl Routes {
     /// What was given to pods that are here since before this agent.
     pub(in crate::sync_loop) fn note_given(&mut self, given: BTreeMap<PodUid, Sizes>) {
@@ -26,10 +34,10 @@ impl Routes {
     }
 
     /// Takes over what a source wants of a pod that is here.
-    pub(super) fn take_over(&mut self, uid: &PodUid, wanted: &Arc<Pod>) {
+    pub(super) fn take_over(&mut self, uid: &PodUid, wanted: &Arc<Pod>, facts: &Facts) {
         let Some(record) = self.records.get(uid) else { return };
         let (pod, growth) = match record.refusal {
-            None => self.allot(wanted, &record.pod),
+            None => self.allot(wanted, &record.pod, facts),
             Some(_) => (wanted.clone(), None),
         };
         if let Some(record) = self.records.get_mut(uid) {
@@ -38,8 +46,8 @@ impl Routes {
     }
 
     /// What a pod that has so much gets of what it wants: all, or, if something is in the way, what it has.
-    fn allot(&self, wanted: &Arc<Pod>, has: &Pod) -> (Arc<Pod>, Option<Growth>) {
-        match self.obstacle(wanted, has) {
+    fn allot(&self, wanted: &Arc<Pod>, has: &Pod, facts: &Facts) -> (Arc<Pod>, Option<Growth>) {
+        match self.obstacle(wanted, has, facts) {
             None => (wanted.clone(), None),
             Some(pending) => {
                 let growth = Growth { wanted: wanted.clone(), pending };
@@ -49,7 +57,7 @@ impl Routes {
     }
 
     /// Why a pod that has so much does not get what it wants.
-    fn obstacle(&self, wanted: &Pod, has: &Pod) -> Option<ResizePending> {
+    fn obstacle(&self, wanted: &Pod, has: &Pod, facts: &Facts) -> Option<ResizePending> {
         let class = qos_class(has);
         if qos_class(wanted) != class {
             return Some(ResizePending::Infeasible(format!(
@@ -65,29 +73,30 @@ impl Routes {
         if !asks_for_more(wanted, has) {
             return None;
         }
-        admission::has_room(wanted, &self.others(wanted), &self.node).err()
+        admission::has_room(wanted, &self.others(wanted, facts), &self.node).err()
     }
 
     /// Whether this node takes a pod of a source, and as what: one that runs since before this agent, and cannot have what it
     /// wants by now, stays as it is; one that has finished stays finished.
-    pub(super) fn welcome(&self, uid: &PodUid, pod: Arc<Pod>) -> (Arc<Pod>, Option<Growth>, Option<Refusal>) {
+    pub(super) fn welcome(&self, uid: &PodUid, pod: Arc<Pod>, facts: &Facts) -> Welcome {
         if self.had_finished(uid) {
-            return (pod, None, None);
+            return Welcome { pod, growth: None, refusal: None };
         }
         if let Some(given) = self.given.get(uid) {
             let has = given.put_into(&pod);
-            if let Some(pending) = self.obstacle(&pod, &has)
-                && self.refusal(&has).is_none()
+            if let Some(pending) = self.obstacle(&pod, &has, facts)
+                && self.refusal(&has, facts).is_none()
             {
-                return (Arc::new(has), Some(Growth { wanted: pod, pending }), None);
+                let growth = Some(Growth { wanted: pod, pending });
+                return Welcome { pod: Arc::new(has), growth, refusal: None };
             }
         }
-        let refusal = self.refusal(&pod);
-        (pod, None, refusal)
+        let refusal = self.refusal(&pod, facts);
+        Welcome { pod, growth: None, refusal }
     }
 
     /// Room may have appeared for those that want more, who came first first.
-    pub(super) fn grow(&mut self, commands: &mut Vec<Command>) {
+    pub(super) fn grow(&mut self, facts: &Facts, commands: &mut Vec<Command>) {
         let mut waiting: Vec<(u64, PodUid)> = self
             .records
             .iter()
@@ -98,7 +107,7 @@ impl Routes {
         for (_, uid) in waiting {
             let Some(record) = self.records.get(&uid) else { continue };
             let Some(before) = record.growth.clone() else { continue };
-            let (pod, growth) = self.allot(&before.wanted, &record.pod);
+            let (pod, growth) = self.allot(&before.wanted, &record.pod, facts);
             if growth.as_ref() == Some(&before) {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rubelet_model::PodUid;
 
-use super::{Command, Routes};
+use super::{Command, Facts, Routes};
 use crate::pod::pod_ref;
 
 /// How many surveys to wait for a source, two seconds apart. A URL is asked for ten seconds before it counts as silent.
@@ -43,14 +43,14 @@ impl Held {
 
 impl Routes {
     /// Lets those in that have nobody left to wait for, or have waited for long enough.
-    pub(in crate::sync_loop) fn let_in(&mut self) -> Vec<Command> {
+    pub(in crate::sync_loop) fn let_in(&mut self, facts: &Facts) -> Vec<Command> {
         let mut commands = Vec::new();
         let held: Vec<PodUid> = self.held.until.keys().cloned().collect();
         for uid in held {
             let waits = self.wants.of(&uid).is_some_and(|want| self.must_wait(&pod_ref(&want.pod)));
             if !waits || self.held.is_over(&uid) {
                 self.held.forget(&uid);
-                self.take_in(&uid, &mut commands);
+                self.take_in(&uid, facts, &mut commands);
             }
         }
         commands

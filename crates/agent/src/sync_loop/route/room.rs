@@ -1,12 +1,11 @@
 //! Who is let in, and who is asked again when room appears.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::PodUid;
 
-use super::{Command, Record, Routes};
+use super::{Command, Facts, Record, Routes};
 use crate::admission::{self, Refusal};
 use crate::pod::{End, Mail, Refused, full_name};
 use crate::status::Rejection;
@@ -23,11 +22,6 @@ pub struct Outlook {
 }
 
 impl Routes {
-    /// Nothing runs any more of these pods: what is decided next does not count them.
-    pub(in crate::sync_loop) fn set_over(&mut self, pods: BTreeSet<PodUid>) {
-        self.over = pods;
-    }
-
     /// A pod that was refused, stopped or renamed begins anew, as if it had just come.
     pub(super) fn ask_again(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
         let Some(record) = self.records.get_mut(uid) else { return };
@@ -37,29 +31,29 @@ impl Routes {
     }
 
     /// Why this node cannot take a pod now, beside those that it has.
-    pub(super) fn refusal(&self, pod: &Pod) -> Option<Refusal> {
-        admission::admit(pod, &self.others(pod), &self.node).err()
+    pub(super) fn refusal(&self, pod: &Pod, facts: &Facts) -> Option<Refusal> {
+        admission::admit(pod, &self.others(pod, facts), &self.node).err()
     }
 
     /// Those that take room beside a pod.
-    pub(super) fn others(&self, pod: &Pod) -> Vec<&Pod> {
+    pub(super) fn others<'a>(&'a self, pod: &Pod, facts: &'a Facts) -> Vec<&'a Pod> {
         let name = full_name(pod);
         // Its earlier self goes before it comes.
-        let others = self.in_the_rooms().filter(|(other, _)| *other != name);
+        let others = self.in_the_rooms(facts).filter(|(other, _)| *other != name);
         others.map(|(_, pod)| pod).collect()
     }
 
     /// All that take room, by name.
-    fn in_the_rooms(&self) -> impl Iterator<Item = (Arc<str>, &Pod)> {
-        let here = self.records.iter();
-        let here =
-            here.filter_map(|(uid, record)| Some((record.name.clone(), self.in_the_room(uid, record)?)));
+    fn in_the_rooms<'a>(&'a self, facts: &'a Facts) -> impl Iterator<Item = (Arc<str>, &'a Pod)> {
+        let here = self.records.iter().filter_map(|(uid, record)| {
+            Some((record.name.clone(), self.in_the_room(uid, record, facts)?))
+        });
         here.chain(self.unclaimed())
     }
 
     /// The pod that takes room for a record, if any does. Those that were refused may be many: they cost no search.
-    fn in_the_room<'a>(&'a self, uid: &PodUid, record: &'a Record) -> Option<&'a Pod> {
-        let takes_none = record.refusal.is_some() || record.had_finished || self.over.contains(uid);
+    fn in_the_room<'a>(&'a self, uid: &PodUid, record: &'a Record, facts: &Facts) -> Option<&'a Pod> {
+        let takes_none = record.refusal.is_some() || record.had_finished || facts.over.contains(uid);
         if !record.is_leaving && takes_none {
             return None;
         }
@@ -69,7 +63,7 @@ impl Routes {
     }
 
     /// Room may have appeared: those that were refused are asked again, who came first first.
-    pub(in crate::sync_loop) fn reconsider(&mut self) -> Vec<Command> {
+    pub(in crate::sync_loop) fn reconsider(&mut self, facts: &Facts) -> Vec<Command> {
         let mut refused: Vec<(u64, PodUid)> = self
             .records
             .iter()
@@ -77,7 +71,7 @@ impl Routes {
             .map(|(uid, record)| (record.number, uid.clone()))
             .collect();
         refused.sort();
-        let mut room: Vec<(Arc<str>, &Pod)> = self.in_the_rooms().collect();
+        let mut room: Vec<(Arc<str>, &Pod)> = self.in_the_rooms(facts).collect();
         let mut still = Vec::new();
         let mut again = Vec::new();
         for (_, uid) in refused {
@@ -101,7 +95,7 @@ impl Routes {
         for uid in again {
             self.ask_again(&uid, &mut commands);
         }
-        self.grow(&mut commands);
+        self.grow(facts, &mut commands);
         commands
     }
 

@@ -2,6 +2,8 @@
 
 mod room;
 
+use std::ops::{Deref, DerefMut};
+
 use super::*;
 use crate::board::Standing;
 use crate::source::SourceKind;
@@ -10,8 +12,56 @@ fn file() -> SourceId {
     SourceId::new(SourceKind::File, "/pods")
 }
 
-fn routes() -> Routes {
-    Routes::new([file()], Node::named("n"))
+/// Routes, with what is known whenever they decide something.
+struct Known {
+    routes: Routes,
+    facts: Facts,
+    /// What the next survey finds at rest.
+    at_rest: BTreeSet<PodUid>,
+}
+
+impl Known {
+    fn new(sources: impl IntoIterator<Item = SourceId>, node: Node) -> Self {
+        Self { routes: Routes::new(sources, node), facts: Facts::default(), at_rest: BTreeSet::new() }
+    }
+
+    fn source(&mut self, update: SourceUpdate) -> Vec<Command> {
+        self.routes.source(update, &self.facts)
+    }
+
+    fn survey(&mut self, found: Vec<PodRef>) -> Vec<Command> {
+        self.routes.survey(found, &self.at_rest)
+    }
+
+    fn let_in(&mut self) -> Vec<Command> {
+        self.routes.let_in(&self.facts)
+    }
+
+    fn reconsider(&mut self) -> Vec<Command> {
+        self.routes.reconsider(&self.facts)
+    }
+
+    fn ended(&mut self, uid: &PodUid) -> Vec<Command> {
+        self.routes.ended(uid, &self.facts)
+    }
+}
+
+impl Deref for Known {
+    type Target = Routes;
+
+    fn deref(&self) -> &Routes {
+        &self.routes
+    }
+}
+
+impl DerefMut for Known {
+    fn deref_mut(&mut self) -> &mut Routes {
+        &mut self.routes
+    }
+}
+
+fn routes() -> Known {
+    Known::new([file()], Node::named("n"))
 }
 
 fn url() -> SourceId {
@@ -80,22 +130,22 @@ fn asking_for(uid: &str, name: &str, amounts: &[(&str, &str)]) -> Arc<Pod> {
 }
 
 /// One source, and a node that has this much.
-fn with_room_for(amounts: &[(&str, &str)]) -> Routes {
+fn with_room_for(amounts: &[(&str, &str)]) -> Known {
     let mut node = Node::named("n");
     let amount = |(resource, much): &(&str, &str)| ((*resource).to_owned(), much.parse().unwrap());
     node.allocatable = amounts.iter().map(amount).collect();
-    Routes::new([file()], node)
+    Known::new([file()], node)
 }
 
-fn two_cores() -> Routes {
+fn two_cores() -> Known {
     with_room_for(&[("cpu", "2")])
 }
 
 /// Two sources of which none was heard, two cores, and a pod that runs since before the agent and was this source's.
-fn with_two_cores_and_one_from_before(source: &SourceId, pod: &Arc<Pod>) -> Routes {
+fn with_two_cores_and_one_from_before(source: &SourceId, pod: &Arc<Pod>) -> Known {
     let mut node = Node::named("n");
     node.allocatable = [("cpu".to_owned(), "2".parse().unwrap())].into();
-    let mut routes = Routes::new([file(), url()], node);
+    let mut routes = Known::new([file(), url()], node);
     routes.survey(vec![pod_ref(pod)]);
     routes.note_footprints([(pod_ref(pod).uid, footprint(source, pod))].into());
     routes
@@ -177,8 +227,8 @@ fn the_same_pod_may_come_back_while_it_goes() {
 }
 
 /// Two sources that were heard, the first of which has pod 1.
-fn two_sources() -> Routes {
-    let mut routes = Routes::new([file(), url()], Node::named("n"));
+fn two_sources() -> Known {
+    let mut routes = Known::new([file(), url()], Node::named("n"));
     routes.source(delta(url(), Operation::Add, &[]));
     routes.source(delta(file(), Operation::Add, &[pod("1", "web")]));
     routes
@@ -223,7 +273,7 @@ fn a_pod_of_two_sources_stays_until_both_have_let_go() {
 fn a_pod_of_two_sources_stays_its_of_whom_it_was() {
     let one = asking("1", "web", "1");
     let add = |source| delta(source, Operation::Add, std::slice::from_ref(&one));
-    let of = |routes: &Routes| routes.records[&PodUid::from("1")].source.clone().unwrap();
+    let of = |routes: &Known| routes.records[&PodUid::from("1")].source.clone().unwrap();
     for [first, second] in [[file(), url()], [url(), file()]] {
         for had in [file(), url()] {
             let mut routes = with_two_cores_and_one_from_before(&had, &one);
@@ -281,7 +331,7 @@ fn who_was_stopped_begins_anew_when_its_manifest_changes() {
 
 #[test]
 fn nothing_is_ended_before_every_source_was_heard() {
-    let mut routes = Routes::new([file(), url()], Node::named("n"));
+    let mut routes = Known::new([file(), url()], Node::named("n"));
     let found = vec![PodRef::new("old", "default", "db")];
     routes.source(delta(file(), Operation::Add, &[pod("1", "web")]));
     assert!(routes.source(delta(file(), Operation::Remove, &[pod("1", "web")])).is_empty());
@@ -305,7 +355,7 @@ fn what_a_newcomer_supersedes_goes_first() {
 
 #[test]
 fn who_runs_goes_on_whichever_source_speaks_first() {
-    let mut routes = Routes::new([file(), url()], Node::named("n"));
+    let mut routes = Known::new([file(), url()], Node::named("n"));
     let found = vec![PodRef::new("1", "default", "web")];
     routes.survey(found.clone());
     assert!(
@@ -327,7 +377,7 @@ fn who_runs_goes_on_whichever_source_speaks_first() {
 #[test]
 fn who_is_held_and_let_in_by_another_source_comes_once() {
     let third = SourceId::new(SourceKind::File, "/more");
-    let mut routes = Routes::new([file(), url(), third.clone()], Node::named("n"));
+    let mut routes = Known::new([file(), url(), third.clone()], Node::named("n"));
     routes.survey(vec![PodRef::new("1", "default", "web")]);
     assert!(routes.source(delta(url(), Operation::Add, &[pod("2", "web")])).is_empty());
     routes.source(delta(file(), Operation::Add, &[pod("1", "web"), pod("2", "web")]));
@@ -337,7 +387,7 @@ fn who_is_held_and_let_in_by_another_source_comes_once() {
 
 #[test]
 fn a_source_that_stays_silent_holds_nobody_for_long() {
-    let mut routes = Routes::new([file(), url()], Node::named("n"));
+    let mut routes = Known::new([file(), url()], Node::named("n"));
     let found = vec![PodRef::new("old", "default", "web")];
     routes.survey(found.clone());
     routes.source(delta(file(), Operation::Add, &[pod("1", "web"), pod("2", "web")]));
@@ -353,7 +403,7 @@ fn a_source_that_stays_silent_holds_nobody_for_long() {
 }
 
 /// How many seconds a pod gets.
-fn grace(routes: &Routes, uid: &str) -> Option<i64> {
+fn grace(routes: &Known, uid: &str) -> Option<i64> {
     routes.records[&PodUid::from(uid)].pod.spec.as_ref()?.termination_grace_period_seconds
 }
 
@@ -387,7 +437,7 @@ fn who_replaces_its_own_pod_waits_for_nobody() {
 
 #[test]
 fn an_edited_manifest_is_followed_whoever_else_was_not_heard() {
-    let mut routes = Routes::new([file(), url()], Node::named("n"));
+    let mut routes = Known::new([file(), url()], Node::named("n"));
     routes.source(delta(file(), Operation::Add, &[pod("1", "web"), pod("2", "db")]));
     assert!(routes.source(delta(file(), Operation::Remove, &[pod("1", "web"), pod("2", "db")])).is_empty());
     assert_eq!(told(&routes.source(delta(file(), Operation::Add, &[pod("3", "web")]))), ["end 1", "spawn 3"]);
@@ -409,7 +459,7 @@ fn what_runs_already_is_adopted() {
 #[test]
 fn nobody_is_renamed_while_it_lives() {
     let (uid, first, second) = (PodUid::from("1"), [pod("1", "web")], [pod("1", "shop")]);
-    let renamed = |routes: &mut Routes| {
+    let renamed = |routes: &mut Known| {
         assert_eq!(routes.outlook(), Outlook { wanted: 1, waiting_for_room: 0, beginning_anew: 1 });
         assert_eq!(told(&routes.lost(&uid)), ["respawn 1", "start 1", "end 1"], "under its old name");
         assert_eq!(&*routes.records[&uid].name, "web_default");
@@ -417,7 +467,7 @@ fn nobody_is_renamed_while_it_lives() {
         assert_eq!(&*routes.records[&uid].name, "shop_default");
     };
 
-    let mut routes = Routes::new([file(), url()], Node::named("n"));
+    let mut routes = Known::new([file(), url()], Node::named("n"));
     routes.source(delta(file(), Operation::Add, &first));
     assert!(routes.source(delta(file(), Operation::Remove, &first)).is_empty(), "it might be another's");
     assert_eq!(told(&routes.source(delta(file(), Operation::Add, &second))), ["end 1"]);
@@ -458,7 +508,7 @@ fn what_was_renamed_while_no_agent_ran_ends_before_it_comes() {
 
 #[test]
 fn changed_objects_concern_the_pods_of_their_source() {
-    let mut routes = Routes::new([file(), url()], Node::named("n"));
+    let mut routes = Known::new([file(), url()], Node::named("n"));
     routes.source(delta(file(), Operation::Add, &[pod("1", "a")]));
     routes.source(delta(url(), Operation::Add, &[pod("2", "b")]));
     let update = SourceUpdate::Objects { source: url(), objects: Arc::default() };

@@ -31,7 +31,7 @@ fn who_does_not_fit_is_refused_and_asked_again_when_there_is_room_first_come_fir
     assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 2, beginning_anew: 1 });
     assert_eq!(told(&routes.ended(&"2".into())), ["spawn 2", "start 2"]);
     assert_eq!(routes.outlook(), Outlook { wanted: 3, waiting_for_room: 1, beginning_anew: 0 });
-    routes.set_over([PodUid::from("2")].into());
+    routes.facts.over = [PodUid::from("2")].into();
     assert_eq!(told(&routes.reconsider()), ["end 3"], "a pod that has ended takes no room");
 }
 
@@ -71,23 +71,24 @@ fn who_was_here_before_keeps_its_room_whichever_source_speaks_first() {
     routes.note_footprints([("1".into(), finished)].into());
     assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"]);
     let mut routes = with_two_cores_and_one_from_before(&url(), &old);
-    routes.set_at_rest(["1".into()].into());
+    routes.at_rest = ["1".into()].into();
+    routes.survey(vec![pod_ref(&old)]);
     assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"], "nor if nothing of it runs");
 }
 
 #[test]
 fn who_runs_is_let_in_before_who_has_finished_was_stopped_or_was_refused() {
     let (first, second) = (asking("1", "a", "1500m"), asking("2", "b", "1500m"));
-    let add = |routes: &mut Routes, pods: &[&Arc<Pod>]| {
+    let add = |routes: &mut Known, pods: &[&Arc<Pod>]| {
         let pods: Vec<Arc<Pod>> = pods.iter().copied().cloned().collect();
         told(&routes.source(delta(file(), Operation::Add, &pods)))
     };
     let from_before = |standing| {
         let mut routes = two_cores();
+        routes.at_rest = ["1".into()].into();
         routes.survey(vec![pod_ref(&first), pod_ref(&second)]);
         let of_first = Footprint { standing, ..footprint(&file(), &first) };
         routes.note_footprints([("1".into(), of_first), ("2".into(), footprint(&file(), &second))].into());
-        routes.set_at_rest(["1".into()].into());
         routes
     };
     let mut routes = from_before(Standing::Finished);
@@ -104,7 +105,8 @@ fn who_runs_is_let_in_before_who_has_finished_was_stopped_or_was_refused() {
     assert_eq!(add(&mut routes, &[&first]), ["spawn 1", "start 1"]);
     // After the machine was started anew nothing runs, but who had a place has it still.
     let mut routes = from_before(Standing::Refused);
-    routes.set_at_rest(["1".into(), "2".into()].into());
+    routes.at_rest = ["1".into(), "2".into()].into();
+    routes.survey(vec![pod_ref(&first), pod_ref(&second)]);
     let commands = add(&mut routes, &[&first, &second]);
     assert_eq!(commands, ["spawn 2", "start 2", "refuse 1 OutOfcpu", "start 1"]);
 }
@@ -133,11 +135,11 @@ fn a_refused_pod_whose_manifest_changes_is_asked_again() {
     assert_eq!(told(&routes.ended(&"1".into())), ["spawn 1", "start 1"]);
 }
 
-fn pending(routes: &Routes, uid: &str) -> Option<&'static str> {
+fn pending(routes: &Known, uid: &str) -> Option<&'static str> {
     routes.records[&PodUid::from(uid)].growth.as_ref().map(|growth| growth.pending.reason())
 }
 
-fn cores(routes: &Routes, uid: &str) -> i64 {
+fn cores(routes: &Known, uid: &str) -> i64 {
     crate::pod::requests(&routes.records[&PodUid::from(uid)].pod)["cpu"].millis()
 }
 
@@ -146,7 +148,7 @@ fn a_pod_that_wants_more_gets_it_when_there_is_room_and_keeps_what_it_has_until_
     let mut routes = two_cores();
     let (one, two) = (asking("1", "a", "1"), asking("2", "b", "500m"));
     routes.source(delta(file(), Operation::Add, &[one, two.clone()]));
-    let update = |routes: &mut Routes, cores: &str| {
+    let update = |routes: &mut Known, cores: &str| {
         let changed = delta(file(), Operation::Update, &[asking("1", "a", cores)]);
         assert_eq!(told(&routes.source(changed)), ["wish 1"], "{cores}");
     };
@@ -168,7 +170,7 @@ fn a_pod_that_wants_more_gets_it_when_there_is_room_and_keeps_what_it_has_until_
     routes.source(delta(file(), Operation::Remove, &[two]));
     assert_eq!(told(&routes.ended(&"2".into())), ["wish 1"], "it says what is still in the way");
     assert_eq!(pending(&routes, "1"), Some("Deferred"));
-    routes.set_over([PodUid::from("3")].into());
+    routes.facts.over = [PodUid::from("3")].into();
     assert_eq!(told(&routes.reconsider()), ["wish 1"]);
     assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (None, 2000));
 }
@@ -235,7 +237,7 @@ fn a_pod_that_wants_too_much_as_a_whole_goes_on_with_what_it_had_as_a_whole() {
 }
 
 /// Ends whoever was told to end, and whoever is told so because of that. Says how many it took until all was quiet.
-fn settle(routes: &mut Routes, commands: &[Command]) -> usize {
+fn settle(routes: &mut Known, commands: &[Command]) -> usize {
     const FOR_EVER: usize = 1000;
     let mut told_to_end = VecDeque::new();
     let note = |commands: &[Command], told_to_end: &mut VecDeque<PodUid>| {
@@ -304,7 +306,7 @@ proptest! {
             settle(&mut routes, &removed);
             prop_assert!(routes.reconsider().is_empty(), "all is quiet");
             for (uid, record) in &routes.records {
-                let now = routes.refusal(&record.pod);
+                let now = routes.refusal(&record.pod, &routes.facts);
                 let reason = |refusal: Option<&Refusal>| refusal.map(Refusal::reason);
                 prop_assert_eq!(reason(record.refusal.as_ref()), reason(now.as_ref()), "{}", uid);
             }
