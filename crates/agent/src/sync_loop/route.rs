@@ -190,7 +190,7 @@ impl Routes {
         }
         self.supersede(&newcomer, commands);
         self.end_older_versions(&full_name(&pod), &source, commands);
-        self.admit(pod, source, facts, commands);
+        self.admit(Want { source, pod }, false, facts, commands);
     }
 
     /// What a source has replaced goes at once, whoever else was not heard yet: its successor is known.
@@ -217,6 +217,8 @@ impl Routes {
             return;
         };
         if record.is_leaving {
+            // Whoever has stopped it did so before it was to come back like this.
+            record.is_stopped = false;
             return;
         }
         // Its name is in what was made for it: nobody is renamed while it lives.
@@ -251,14 +253,21 @@ impl Routes {
     }
 
     /// Makes an actor for a pod of a source, whether this node takes it or not.
-    fn admit(&mut self, pod: Arc<Pod>, source: SourceId, facts: &Facts, commands: &mut Vec<Command>) {
+    fn admit(&mut self, want: Want, is_stopped: bool, facts: &Facts, commands: &mut Vec<Command>) {
+        let Want { source, pod } = want;
         let uid = pod_ref(&pod).uid;
         let welcome = self.welcome(&uid, pod, facts);
-        self.enter(welcome, Some(source), commands);
+        self.enter(welcome, Some(source), is_stopped, commands);
     }
 
-    /// Makes an actor. It starts when it is first of its name.
-    fn enter(&mut self, welcome: Welcome, source: Option<SourceId>, commands: &mut Vec<Command>) {
+    /// Makes an actor. It starts when it is first of its name, unless somebody has stopped the pod already.
+    fn enter(
+        &mut self,
+        welcome: Welcome,
+        source: Option<SourceId>,
+        is_stopped: bool,
+        commands: &mut Vec<Command>,
+    ) {
         let Welcome { pod, growth, refusal } = welcome;
         let uid = pod_ref(&pod).uid;
         // Another source may have spoken for it meanwhile.
@@ -267,6 +276,7 @@ impl Routes {
         let objects =
             source.as_ref().and_then(|source| self.objects.get(source)).cloned().unwrap_or_default();
         let is_growing = growth.is_some();
+        let is_to_end = is_stopped && refusal.is_none();
         let queue = self.names.entry(name.clone()).or_default();
         queue.push_back(uid.clone());
         let is_first = queue.len() == 1;
@@ -280,7 +290,7 @@ impl Routes {
             name,
             source: source.clone(),
             is_leaving: false,
-            is_stopped: false,
+            is_stopped,
             had_finished: self.had_finished(&uid),
             refusal: refusal.clone(),
             growth,
@@ -290,6 +300,10 @@ impl Routes {
         commands.push(Command::Spawn { pod, source, objects, after_loss: None, refusal, behind });
         if is_growing {
             self.wish(&uid, commands);
+        }
+        if is_to_end {
+            let mail = Mail::end(End { grace: None, forget: false });
+            commands.push(Command::Post { uid: uid.clone(), mail });
         }
         if is_first {
             commands.push(Command::Post { uid, mail: Mail::may_start() });
@@ -393,7 +407,7 @@ impl Routes {
         }
         // It is here already, and only to be ended.
         let welcome = Welcome { pod: Arc::new(pod), growth: None, refusal: None };
-        self.enter(welcome, None, commands);
+        self.enter(welcome, None, false, commands);
         let Some(record) = self.records.get_mut(&found.uid) else { return };
         record.is_leaving = true;
         let mail = Mail::end(End { grace: None, forget: true });
@@ -423,10 +437,10 @@ impl Routes {
             }
         }
         if record.is_leaving
-            && let Some(Want { pod, source }) = self.wants.of(uid).cloned()
+            && let Some(want) = self.wants.of(uid).cloned()
         {
-            self.supersede(&pod_ref(&pod), &mut commands);
-            self.admit(pod, source, facts, &mut commands);
+            self.supersede(&pod_ref(&want.pod), &mut commands);
+            self.admit(want, record.is_stopped, facts, &mut commands);
         }
         commands.extend(self.reconsider(facts));
         commands

@@ -21,11 +21,18 @@ pub struct Outlook {
     pub beginning_anew: usize,
 }
 
+impl Record {
+    /// Whether it begins as soon as this node can take it.
+    fn waits_for_room(&self) -> bool {
+        self.refusal.is_some() && !self.is_stopped
+    }
+}
+
 impl Routes {
     /// A pod that was refused, stopped or renamed begins anew, as if it had just come.
     pub(super) fn ask_again(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
         let Some(record) = self.records.get_mut(uid) else { return };
-        record.is_leaving = true;
+        (record.is_leaving, record.is_stopped) = (true, false);
         let mail = Mail::end(End { grace: None, forget: true });
         commands.push(Command::Post { uid: uid.clone(), mail });
     }
@@ -67,7 +74,7 @@ impl Routes {
         let mut refused: Vec<(u64, PodUid)> = self
             .records
             .iter()
-            .filter(|(uid, record)| record.refusal.is_some() && self.is_wanted(uid))
+            .filter(|(uid, record)| record.waits_for_room() && self.is_wanted(uid))
             .map(|(uid, record)| (record.number, uid.clone()))
             .collect();
         refused.sort();
@@ -115,7 +122,7 @@ impl Routes {
     pub(in crate::sync_loop) fn outlook(&self) -> Outlook {
         let wanted = self.records.iter().filter(|(uid, _)| self.wants.of(uid).is_some());
         let waits = |(_, record): &(&PodUid, &Record)| {
-            record.refusal.is_some() && admission::admit(&record.pod, &[], &self.node).is_ok()
+            record.waits_for_room() && admission::admit(&record.pod, &[], &self.node).is_ok()
         };
         Outlook {
             wanted: wanted.clone().count() + self.held.count(),

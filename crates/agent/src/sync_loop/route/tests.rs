@@ -330,6 +330,29 @@ fn who_was_stopped_begins_anew_when_its_manifest_changes() {
 }
 
 #[test]
+fn who_is_stopped_on_its_way_back_comes_back_stopped_unless_its_manifest_changes_again() {
+    let (uid, one, renamed) = (PodUid::from("1"), [pod("1", "web")], [pod("1", "db")]);
+    let stop = End { grace: None, forget: false };
+    for back in [&one, &renamed] {
+        let mut routes = routes();
+        routes.source(delta(file(), Operation::Add, &one));
+        routes.source(delta(file(), Operation::Remove, &one));
+        routes.source(delta(file(), Operation::Add, back));
+        routes.note_order(&uid, stop);
+        assert_eq!(told(&routes.ended(&uid)), ["spawn 1", "stop 1", "start 1"]);
+        assert_eq!(told(&routes.lost(&uid)), ["respawn 1", "start 1", "stop 1"], "and stays stopped");
+        assert_eq!(told(&routes.source(delta(file(), Operation::Update, back))), ["end 1"]);
+        assert_eq!(told(&routes.ended(&uid)), ["spawn 1", "start 1"]);
+    }
+    let mut routes = routes();
+    routes.source(delta(file(), Operation::Add, &one));
+    routes.source(delta(file(), Operation::Remove, &one));
+    routes.note_order(&uid, stop);
+    routes.source(delta(file(), Operation::Add, &one));
+    assert_eq!(told(&routes.ended(&uid)), ["spawn 1", "start 1"], "somebody wants it since");
+}
+
+#[test]
 fn nothing_is_ended_before_every_source_was_heard() {
     let mut routes = Known::new([file(), url()], Node::named("n"));
     let found = vec![PodRef::new("old", "default", "db")];

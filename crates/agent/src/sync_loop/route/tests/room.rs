@@ -135,6 +135,21 @@ fn a_refused_pod_whose_manifest_changes_is_asked_again() {
     assert_eq!(told(&routes.ended(&"1".into())), ["spawn 1", "start 1"]);
 }
 
+#[test]
+fn who_is_stopped_while_it_waits_for_room_does_not_come_when_there_is_some() {
+    let mut routes = two_cores();
+    let (one, two) = (asking("1", "a", "2"), asking("2", "b", "1"));
+    routes.source(delta(file(), Operation::Add, &[one, two.clone()]));
+    for uid in ["1", "2"] {
+        routes.note_order(&uid.into(), End { grace: None, forget: false });
+    }
+    assert_eq!(routes.outlook(), Outlook { wanted: 2, waiting_for_room: 0, beginning_anew: 0 });
+    routes.facts.over = ["1".into(), "2".into()].into();
+    assert!(routes.reconsider().is_empty(), "it was stopped");
+    assert_eq!(told(&routes.source(delta(file(), Operation::Update, &[two]))), ["end 2"]);
+    assert_eq!(told(&routes.ended(&"2".into())), ["spawn 2", "start 2"], "its manifest has changed");
+}
+
 fn pending(routes: &Known, uid: &str) -> Option<&'static str> {
     routes.records[&PodUid::from(uid)].growth.as_ref().map(|growth| growth.pending.reason())
 }
