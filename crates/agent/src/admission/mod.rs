@@ -133,8 +133,28 @@ impl Refusal {
     }
 }
 
+/// Pods of which one at most runs at a time, such as the versions of a pod. They share their room: it is as large as each of
+/// them needs, and no larger.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tenants<'a>(Vec<&'a Pod>);
+
+impl<'a> Tenants<'a> {
+    pub(crate) fn push(&mut self, pod: &'a Pod) {
+        self.0.push(pod);
+    }
+
+    fn requests(&self) -> Amounts {
+        let mut most = Amounts::new();
+        for (name, amount) in self.0.iter().flat_map(|pod| requests(pod)) {
+            let known = most.entry(name).or_insert(amount);
+            *known = amount.max(*known);
+        }
+        most
+    }
+}
+
 /// Whether a node that has `others` can take a pod. The first reason against it wins, in the kubelet's order.
-pub(crate) fn admit(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> {
+pub(crate) fn admit(pod: &Pod, others: &[&Tenants<'_>], node: &Node) -> Result<(), Refusal> {
     sysctl::check(pod, &node.unsafe_sysctls).map_err(Refusal::Sysctl)?;
     check_os(pod)?;
     check_runtime(pod, node.runtime)?;
@@ -145,7 +165,7 @@ pub(crate) fn admit(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refus
     if !wanted.is_empty() && wanted != node.name {
         return Err(Refusal::NodeName);
     }
-    if !ports::are_free(pod, others.iter().copied()) {
+    if !ports::are_free(pod, others.iter().flat_map(|tenants| tenants.0.iter().copied())) {
         return Err(Refusal::NodePorts);
     }
     // All of these pods are critical, and for those a kubelet looks at resources only when there is no other reason.
@@ -169,7 +189,7 @@ fn check_os(pod: &Pod) -> Result<(), Refusal> {
 }
 
 /// Whether there is room for other resources of a pod that is here, beside the others. Nothing else is asked of it again.
-pub(crate) fn has_room(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), ResizePending> {
+pub(crate) fn has_room(pod: &Pod, others: &[&Tenants<'_>], node: &Node) -> Result<(), ResizePending> {
     let wanted = requests(pod);
     for name in ["memory", "cpu"] {
         let (Some(asked), Some(capacity)) = (wanted.get(name), node.allocatable.get(name)) else { continue };
@@ -183,7 +203,7 @@ pub(crate) fn has_room(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Re
     check_amounts(pod, others, node).map_err(|refusal| ResizePending::Deferred(refusal.to_string()))
 }
 
-fn check_resources(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> {
+fn check_resources(pod: &Pod, others: &[&Tenants<'_>], node: &Node) -> Result<(), Refusal> {
     if others.len() + 1 > node.max_pods {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         return Err(Refusal::OutOf {
@@ -196,7 +216,7 @@ fn check_resources(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusa
     check_amounts(pod, others, node)
 }
 
-fn check_amounts(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> {
+fn check_amounts(pod: &Pod, others: &[&Tenants<'_>], node: &Node) -> Result<(), Refusal> {
     let wanted = requests(pod);
     let usual = ["cpu", "memory", "ephemeral-storage"];
     let huge = wanted.keys().map(String::as_str).filter(|name| name.starts_with("hugepages-"));
@@ -209,7 +229,7 @@ fn check_amounts(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal>
             None if name.starts_with("hugepages-") => Quantity::ZERO,
             None => continue,
         };
-        let used = used.get_or_insert_with(|| others.iter().map(|other| requests(other)).collect());
+        let used = used.get_or_insert_with(|| others.iter().map(|other| other.requests()).collect());
         let used: Quantity = used.iter().filter_map(|amounts| amounts.get(name)).copied().sum();
         if used + *asked > capacity {
             return Err(Refusal::OutOf {

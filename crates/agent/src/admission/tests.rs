@@ -39,6 +39,33 @@ fn profile(kind: &str) -> AppArmorProfile {
     AppArmorProfile { type_: kind.to_owned(), localhost_profile: None }
 }
 
+/// Beside others that run at the same time.
+fn admit_beside(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> {
+    let others: Vec<Tenants<'_>> = others.iter().map(|other| Tenants(vec![other])).collect();
+    admit(pod, &others.iter().collect::<Vec<_>>(), node)
+}
+
+#[test]
+fn pods_that_run_one_after_the_other_share_their_room() {
+    let versions = [asking(&[("cpu", "500m"), ("memory", "10Mi")]), asking(&[("cpu", "1")])];
+    let versions = Tenants(versions.iter().collect());
+    // The node has two cores, and takes three pods.
+    for (cpu, fits) in [("1", true), ("1001m", false)] {
+        assert_eq!(admit(&asking(&[("cpu", cpu)]), &[&versions], &node()).is_ok(), fits, "{cpu}");
+    }
+    let alone = Tenants::default();
+    assert_eq!(admit(&asking(&[]), &[&versions, &alone], &node()), Ok(()), "they count as one pod");
+    let with_port = |port| {
+        let port = ContainerPort { container_port: 80, host_port: Some(port), ..ContainerPort::default() };
+        changed(|spec| spec.containers[0].ports = Some(vec![port]))
+    };
+    let versions = [with_port(80), with_port(81)];
+    let versions = Tenants(versions.iter().collect());
+    for (port, fits) in [(80, false), (81, false), (82, true)] {
+        assert_eq!(admit(&with_port(port), &[&versions], &node()).is_ok(), fits, "{port}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_told_in_numbers() {
     // others, the pod → reason, message
@@ -95,7 +122,7 @@ fn what_does_not_fit_is_told_in_numbers() {
     for (others, wanted, reason, message) in table {
         let others: Vec<Pod> = others.iter().map(|amounts| asking(amounts)).collect();
         let others: Vec<&Pod> = others.iter().collect();
-        let got = admit(&asking(&wanted), &others, &node());
+        let got = admit_beside(&asking(&wanted), &others, &node());
         let got = got.err().map(|refusal| (refusal.reason(), refusal.to_string()));
         assert_eq!(got.unwrap_or_default(), (reason.into(), message.to_owned()), "{wanted:?}");
     }
@@ -180,7 +207,8 @@ fn what_the_node_is_not_is_told() {
         ),
     ];
     for (pod, wanted) in table {
-        let got = admit(&pod, &[&with_port], &node()).err().map_or("".into(), |refusal| refusal.reason());
+        let got =
+            admit_beside(&pod, &[&with_port], &node()).err().map_or("".into(), |refusal| refusal.reason());
         assert_eq!(got, wanted, "{:?}", pod.spec);
     }
 }
@@ -248,13 +276,13 @@ fn a_node_that_can_takes_what_asks_for_it() {
             ..PodSecurityContext::default()
         });
     });
-    assert_eq!(admit(&pod, &[], &node), Ok(()));
+    assert_eq!(admit_beside(&pod, &[], &node), Ok(()));
 }
 
 #[test]
 fn a_node_of_which_nothing_is_known_counts_pods_only() {
     let node = Node::named("here");
-    assert_eq!(admit(&asking(&[("cpu", "1000"), ("memory", "1Pi")]), &[], &node), Ok(()));
+    assert_eq!(admit_beside(&asking(&[("cpu", "1000"), ("memory", "1Pi")]), &[], &node), Ok(()));
 }
 
 proptest! {
@@ -268,7 +296,7 @@ proptest! {
         for millis in millis {
             let mut pod = asking(&[("cpu", &format!("{millis}m"))]);
             pod.spec.as_mut().unwrap().containers.push(Container::default());
-            let fits = admit(&pod, &inside.iter().collect::<Vec<_>>(), &node).is_ok();
+            let fits = admit_beside(&pod, &inside.iter().collect::<Vec<_>>(), &node).is_ok();
             if fits {
                 inside.push(pod);
             }

@@ -73,16 +73,19 @@ impl Routes {
         is_anothers || is_rivalled() || is_new && self.surveyed.keys().any(of_unknown_size)
     }
 
-    /// Those that nobody has spoken for yet and that take room, by name. Who does not run takes none.
+    /// What a pod takes that is here since before this agent, and runs.
+    pub(super) fn before_it_is_claimed(&self, uid: &PodUid) -> Option<&Pod> {
+        let noted = self.before.get(uid).filter(|noted| noted.standing == Standing::Active)?;
+        self.surveyed.get(uid).filter(|found| !found.is_at_rest)?;
+        Some(&noted.pod)
+    }
+
+    /// Those that take room and that nobody has spoken for, by name. Nobody may want them any more: they take it until they
+    /// have ended.
     pub(super) fn unclaimed(&self) -> impl Iterator<Item = (Arc<str>, &Pod)> {
-        // Nearly always nobody is waited for: that costs no search.
-        let noted =
-            (!self.sources.all()).then_some(&self.before).into_iter().flatten().filter(|(uid, noted)| {
-                noted.standing == Standing::Active && self.may_be_claimed(uid)
-            });
-        noted.filter_map(|(uid, noted)| {
-            let found = self.surveyed.get(uid).filter(|found| !found.is_at_rest)?;
-            Some((full_name(&orphan(&found.pod)), &noted.pod))
+        let unclaimed = self.surveyed.iter().filter(|(uid, _)| !self.records.contains_key(*uid));
+        unclaimed.filter_map(|(uid, found)| {
+            Some((full_name(&orphan(&found.pod)), self.before_it_is_claimed(uid)?))
         })
     }
 }

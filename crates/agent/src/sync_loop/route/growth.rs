@@ -9,7 +9,7 @@ use rubelet_model::PodUid;
 
 use super::{Command, Facts, Routes};
 use crate::admission::{self, Refusal};
-use crate::pod::{Sizes, asks_for_more, changed_for_good, qos_class, with_sizes_of};
+use crate::pod::{Sizes, asks_for_more, changed_for_good, full_name, qos_class, with_sizes_of};
 use crate::status::ResizePending;
 
 /// What a pod would have if there were room for it.
@@ -73,7 +73,8 @@ impl Routes {
         if !asks_for_more(wanted, has) {
             return None;
         }
-        admission::has_room(wanted, &self.others(wanted, facts), &self.node).err()
+        let rooms = self.rooms(facts);
+        admission::has_room(wanted, &rooms.beside(&full_name(wanted)), &self.node).err()
     }
 
     /// Whether this node takes a pod of a source, and as what: one that runs since before this agent, and cannot have what it

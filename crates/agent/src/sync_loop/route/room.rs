@@ -1,12 +1,13 @@
 //! Who is let in, and who is asked again when room appears.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::PodUid;
 
 use super::{Command, Facts, Record, Routes};
-use crate::admission::{self, Refusal};
+use crate::admission::{self, Refusal, Tenants};
 use crate::pod::{End, Mail, Refused, full_name};
 use crate::status::Rejection;
 
@@ -19,6 +20,21 @@ pub struct Outlook {
     pub waiting_for_room: usize,
     /// How many of them end now to begin anew.
     pub beginning_anew: usize,
+}
+
+/// The rooms that are taken, by the names of the pods that take them.
+#[derive(Debug, Default)]
+pub(super) struct Rooms<'a>(BTreeMap<Arc<str>, Tenants<'a>>);
+
+impl<'a> Rooms<'a> {
+    fn take(&mut self, name: &Arc<str>, pod: &'a Pod) {
+        self.0.entry(name.clone()).or_default().push(pod);
+    }
+
+    /// Those beside a pod of this name: its earlier self goes before it comes.
+    pub(super) fn beside(&self, name: &str) -> Vec<&Tenants<'a>> {
+        self.0.iter().filter(|(other, _)| ***other != *name).map(|(_, tenants)| tenants).collect()
+    }
 }
 
 impl Record {
@@ -39,34 +55,45 @@ impl Routes {
 
     /// Why this node cannot take a pod now, beside those that it has.
     pub(super) fn refusal(&self, pod: &Pod, facts: &Facts) -> Option<Refusal> {
-        admission::admit(pod, &self.others(pod, facts), &self.node).err()
+        let rooms = self.rooms(facts);
+        admission::admit(pod, &rooms.beside(&full_name(pod)), &self.node).err()
     }
 
-    /// Those that take room beside a pod.
-    pub(super) fn others<'a>(&'a self, pod: &Pod, facts: &'a Facts) -> Vec<&'a Pod> {
-        let name = full_name(pod);
-        // Its earlier self goes before it comes.
-        let others = self.in_the_rooms(facts).filter(|(other, _)| *other != name);
-        others.map(|(_, pod)| pod).collect()
-    }
-
-    /// All that take room, by name.
-    fn in_the_rooms<'a>(&'a self, facts: &'a Facts) -> impl Iterator<Item = (Arc<str>, &'a Pod)> {
-        let here = self.records.iter().filter_map(|(uid, record)| {
-            Some((record.name.clone(), self.in_the_room(uid, record, facts)?))
-        });
-        here.chain(self.unclaimed())
-    }
-
-    /// The pod that takes room for a record, if any does. Those that were refused may be many: they cost no search.
-    fn in_the_room<'a>(&'a self, uid: &PodUid, record: &'a Record, facts: &Facts) -> Option<&'a Pod> {
-        let takes_none = record.refusal.is_some() || record.had_finished || facts.over.contains(uid);
-        if !record.is_leaving && takes_none {
-            return None;
+    /// All rooms that are taken.
+    pub(super) fn rooms(&self, facts: &Facts) -> Rooms<'_> {
+        let mut rooms = Rooms::default();
+        for (uid, record) in &self.records {
+            for pod in self.in_the_room(uid, record, facts) {
+                rooms.take(&record.name, pod);
+            }
         }
-        let want = self.wants.of(uid)?;
-        // One that is leaving comes back.
-        Some(if record.is_leaving { &want.pod } else { &record.pod })
+        for (name, pod) in self.unclaimed() {
+            rooms.take(&name, pod);
+        }
+        rooms
+    }
+
+    /// The pods that take room for a record: what runs, and what comes back. Those that were refused may be many: they cost no
+    /// search.
+    fn in_the_room<'a>(
+        &'a self,
+        uid: &PodUid,
+        record: &'a Record,
+        facts: &Facts,
+    ) -> impl Iterator<Item = &'a Pod> {
+        let runs = record.refusal.is_none() && !record.had_finished && !facts.over.contains(uid);
+        // What is to be ended goes on until it has.
+        let runs = if runs { self.as_it_runs(uid, record) } else { None };
+        let comes_back = if record.is_leaving { self.wants.of(uid) } else { None };
+        runs.into_iter().chain(comes_back.map(|want| &*want.pod))
+    }
+
+    /// A pod as it runs. Of one that only the runtime tells of, an agent before this one may have noted what it takes.
+    fn as_it_runs<'a>(&'a self, uid: &PodUid, record: &'a Record) -> Option<&'a Pod> {
+        match &record.source {
+            None if self.before.contains_key(uid) => self.before_it_is_claimed(uid),
+            _ => Some(&record.pod),
+        }
     }
 
     /// Room may have appeared: those that were refused are asked again, who came first first.
@@ -78,18 +105,16 @@ impl Routes {
             .map(|(uid, record)| (record.number, uid.clone()))
             .collect();
         refused.sort();
-        let mut room: Vec<(Arc<str>, &Pod)> = self.in_the_rooms(facts).collect();
+        let mut rooms = self.rooms(facts);
         let mut still = Vec::new();
         let mut again = Vec::new();
         for (_, uid) in refused {
             let Some((record, want)) = self.records.get(&uid).zip(self.wants.of(&uid)) else { continue };
-            let others = room.iter().filter(|(name, _)| *name != record.name);
-            let others: Vec<&Pod> = others.map(|(_, pod)| *pod).collect();
-            match admission::admit(&record.pod, &others, &self.node) {
+            match admission::admit(&record.pod, &rooms.beside(&record.name), &self.node) {
                 // Only one that fits begins anew: it takes room from the others meanwhile, and two that did so without having
                 // any would ask each other again for ever.
                 Ok(()) => {
-                    room.push((record.name.clone(), &*want.pod));
+                    rooms.take(&record.name, &want.pod);
                     again.push(uid);
                 }
                 Err(refusal) => still.push((uid, refusal)),

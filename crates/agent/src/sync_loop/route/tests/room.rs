@@ -63,9 +63,17 @@ fn who_was_here_before_keeps_its_room_whichever_source_speaks_first() {
     assert_eq!(told(&routes.ended(&"1".into())), ["end 2"]);
     assert_eq!(told(&routes.ended(&"2".into())), ["spawn 2", "start 2"]);
 
-    // Its source was heard, or it has finished: nothing is kept for it.
+    // Nobody will want it any more, but it runs yet.
     let mut routes = with_two_cores_and_one_from_before(&file(), &old);
-    assert_eq!(told(&routes.source(add(file(), &new))), ["spawn 2", "start 2"]);
+    assert_eq!(told(&routes.source(add(file(), &new))), ["refuse 2 OutOfcpu", "start 2"]);
+    routes.source(delta(url(), Operation::Add, &[]));
+    assert!(routes.reconsider().is_empty());
+    assert_eq!(told(&routes.survey(vec![pod_ref(&old)])), ["spawn 1", "start 1", "end 1"]);
+    assert!(routes.reconsider().is_empty());
+    routes.facts.over = ["1".into()].into();
+    assert_eq!(told(&routes.reconsider()), ["end 2"]);
+
+    // It has finished: nothing is kept for it.
     let mut routes = with_two_cores_and_one_from_before(&url(), &old);
     let finished = Footprint { standing: Standing::Finished, ..footprint(&url(), &old) };
     routes.note_footprints([("1".into(), finished)].into());
@@ -123,6 +131,64 @@ fn where_nobody_knows_how_much_room_is_taken_newcomers_wait() {
         told(&routes.source(delta(url(), Operation::Add, &[old]))),
         ["spawn 1", "start 1", "refuse 2 OutOfcpu", "start 2"]
     );
+}
+
+/// A pod with this port of the host.
+fn with_port(uid: &str, name: &str, port: i32) -> Arc<Pod> {
+    use k8s_openapi::api::core::v1::ContainerPort;
+    let mut pod = Pod::clone(&asking(uid, name, "1"));
+    pod.spec.as_mut().unwrap().containers[0].ports =
+        Some(vec![ContainerPort { container_port: 80, host_port: Some(port), ..ContainerPort::default() }]);
+    Arc::new(pod)
+}
+
+#[test]
+fn who_is_no_longer_wanted_keeps_its_room_and_its_ports_until_it_has_ended() {
+    let add = |pod: &Arc<Pod>| delta(file(), Operation::Add, std::slice::from_ref(pod));
+    let remove = |pod: &Arc<Pod>| delta(file(), Operation::Remove, std::slice::from_ref(pod));
+    let (old, new) = (with_port("1", "old", 80), with_port("2", "new", 80));
+    let mut routes = with_room_for(&[("cpu", "9")]);
+    routes.source(add(&old));
+    assert_eq!(told(&routes.source(remove(&old))), ["end 1"]);
+    assert_eq!(told(&routes.source(add(&new))), ["refuse 2 NodePorts", "start 2"]);
+    assert!(routes.reconsider().is_empty(), "it takes its time to end");
+    routes.facts.over = ["1".into()].into();
+    assert_eq!(told(&routes.reconsider()), ["end 2"], "what is left of it needs no port");
+
+    // Also before every source was heard, when it is not told to go yet.
+    let mut routes = Known::new([file(), url()], Node::named("n"));
+    routes.source(add(&old));
+    assert!(routes.source(remove(&old)).is_empty());
+    assert_eq!(told(&routes.source(add(&new))), ["refuse 2 NodePorts", "start 2"]);
+
+    // Who was refused has none to keep.
+    let mut routes = with_room_for(&[("cpu", "0")]);
+    routes.source(add(&old));
+    routes.source(remove(&old));
+    let idle = asking_for("3", "idle", &[]);
+    let mut idle = Pod::clone(&idle);
+    idle.spec.as_mut().unwrap().containers[0].ports = new.spec.as_ref().unwrap().containers[0].ports.clone();
+    assert_eq!(told(&routes.source(add(&Arc::new(idle)))), ["spawn 3", "start 3"]);
+}
+
+#[test]
+fn the_versions_of_a_pod_share_their_room() {
+    let mut routes = two_cores();
+    let [first, second] = ["1", "2"].map(|uid| [asking(uid, "a", "1"), asking(&format!("{uid}b"), "b", "1")]);
+    routes.source(delta(file(), Operation::Add, &first));
+    routes.source(delta(file(), Operation::Remove, &first));
+    assert_eq!(told(&routes.source(delta(file(), Operation::Add, &second))), ["spawn 2", "spawn 2b"]);
+
+    // What it was, and what it will be: neither port is anybody else's meanwhile.
+    let mut routes = with_room_for(&[("cpu", "9")]);
+    let [one, moved] = [80, 81].map(|port| [with_port("1", "web", port)]);
+    routes.source(delta(file(), Operation::Add, &one));
+    routes.source(delta(file(), Operation::Remove, &one));
+    routes.source(delta(file(), Operation::Add, &moved));
+    let others = [with_port("2", "c", 80), with_port("3", "d", 81)];
+    let commands = routes.source(delta(file(), Operation::Add, &others));
+    assert_eq!(told(&commands), ["refuse 2 NodePorts", "start 2", "refuse 3 NodePorts", "start 3"]);
+    assert_eq!(told(&routes.ended(&"1".into())), ["spawn 1", "start 1", "end 2"]);
 }
 
 #[test]
