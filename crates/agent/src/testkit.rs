@@ -40,6 +40,8 @@ struct World {
     hangs: BTreeSet<&'static str>,
     lost_answers: BTreeSet<&'static str>,
     overtaken: BTreeSet<&'static str>,
+    /// How late sandboxes come, if they do not come at once.
+    sandboxes_are_late: Option<Duration>,
     broken_rules: Vec<String>,
     /// How commands end, and how long they take: exit code, output, time.
     exec_answers: BTreeMap<String, (i32, String, Duration)>,
@@ -130,6 +132,11 @@ impl FakeRuntime {
         }
     }
 
+    /// Who asks for a sandbox gets no answer in time from now on, and the sandbox comes this much later; or no longer.
+    pub(crate) fn sandboxes_are_late(&self, by: Option<Duration>) {
+        self.0.lock().sandboxes_are_late = by;
+    }
+
     /// Somebody else does what a call asks for just before it, so it is refused, from now on or no longer.
     pub(crate) fn overtake(&self, call: &'static str, is_overtaken: bool) {
         let mut world = self.0.lock();
@@ -149,7 +156,7 @@ impl FakeRuntime {
     fn answer<T>(&self, name: &'static str, answer: T) -> Result<T, CallError> {
         let world = self.0.lock();
         if world.lost_answers.contains(name) {
-            return Err(CallError { failure: CallFailure::Timeout, message: "no answer in time".into() });
+            return Err(unanswered());
         }
         if world.overtaken.contains(name) {
             return Err(refused("it is so already"));
@@ -250,6 +257,37 @@ impl FakeRuntime {
         fails.map_or(Ok(()), Err)
     }
 
+    fn make_sandbox(
+        &self,
+        metadata: v1::PodSandboxMetadata,
+        linux: Option<v1::LinuxPodSandboxConfig>,
+    ) -> SandboxId {
+        let mut world = self.0.lock();
+        let is_ready = |sandbox: &Sandbox| {
+            sandbox.status.state == SandboxState::Ready
+                && (&*sandbox.pod.namespace, &*sandbox.pod.name) == (&*metadata.namespace, &*metadata.name)
+        };
+        let has_other = world.sandboxes.values().any(is_ready);
+        world.hold("two live sandboxes of one name", !has_other);
+        let created_at = world.tick();
+        let id = SandboxId::from(format!("sandbox-{}", created_at.0));
+        let pod = PodRef::new(metadata.uid, metadata.namespace, metadata.name);
+        let namespaces = namespaces(linux);
+        let status = SandboxStatus {
+            id: id.clone(),
+            attempt: metadata.attempt,
+            state: SandboxState::Ready,
+            created_at,
+            ips: Vec::new(),
+            has_network: false,
+            is_on_host_network: Some(namespaces.network() == v1::NamespaceMode::Node),
+            has_own_users: namespaces.userns_options.map(|users| users.mode() == v1::NamespaceMode::Pod),
+            runtime_handler: "".into(),
+        };
+        world.sandboxes.insert(id.clone(), Sandbox { pod, status });
+        id
+    }
+
     fn pods(&self) -> Vec<Arc<RuntimePod>> {
         let world = self.0.lock();
         let mut pods: BTreeMap<PodUid, RuntimePod> = BTreeMap::new();
@@ -314,30 +352,16 @@ impl Runtime for FakeRuntime {
         if let Some(problem) = &self.0.lock().network_problem {
             return Err(refused(&format!("failed to setup network for sandbox: {problem}")));
         }
-        let mut world = self.0.lock();
-        let is_ready = |sandbox: &Sandbox| {
-            sandbox.status.state == SandboxState::Ready
-                && (&*sandbox.pod.namespace, &*sandbox.pod.name) == (&*metadata.namespace, &*metadata.name)
-        };
-        let has_other = world.sandboxes.values().any(is_ready);
-        world.hold("two live sandboxes of one name", !has_other);
-        let created_at = world.tick();
-        let id = SandboxId::from(format!("sandbox-{}", created_at.0));
-        let pod = PodRef::new(metadata.uid, metadata.namespace, metadata.name);
-        let namespaces = namespaces(config.linux);
-        let status = SandboxStatus {
-            id: id.clone(),
-            attempt: metadata.attempt,
-            state: SandboxState::Ready,
-            created_at,
-            ips: Vec::new(),
-            has_network: false,
-            is_on_host_network: Some(namespaces.network() == v1::NamespaceMode::Node),
-            has_own_users: namespaces.userns_options.map(|users| users.mode() == v1::NamespaceMode::Pod),
-            runtime_handler: "".into(),
-        };
-        world.sandboxes.insert(id.clone(), Sandbox { pod, status });
-        drop(world);
+        let late = self.0.lock().sandboxes_are_late;
+        if let Some(late) = late {
+            let runtime = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(late).await;
+                runtime.make_sandbox(metadata, config.linux);
+            });
+            return Err(unanswered());
+        }
+        let id = self.make_sandbox(metadata, config.linux);
         self.answer("run_sandbox", id)
     }
 
@@ -562,6 +586,10 @@ impl Runtime for FakeRuntime {
 fn namespaces(linux: Option<v1::LinuxPodSandboxConfig>) -> v1::NamespaceOption {
     let context = linux.and_then(|linux| linux.security_context).unwrap_or_default();
     context.namespace_options.unwrap_or_default()
+}
+
+fn unanswered() -> CallError {
+    CallError { failure: CallFailure::Timeout, message: "no answer in time".into() }
 }
 
 fn refused(message: &str) -> CallError {

@@ -198,8 +198,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 Lifecycle::Pending { pod } => self.wait_for_predecessor(&pod),
                 Lifecycle::Syncing { pod } => Box::pin(self.sync(&pod)).await,
                 Lifecycle::Terminating { pod, ending } => Box::pin(self.terminate(&pod, ending)).await,
-                Lifecycle::Terminated { forget: false, .. } => Box::pin(self.release()).await,
-                Lifecycle::Terminated { pod, forget: true } => Box::pin(self.forget(&pod)).await,
+                Lifecycle::Terminated { pod, ending } => Box::pin(self.clear(&pod, ending)).await,
             };
             self.tools.metrics.worked(operation, begun.until(self.tools.clock.stamp()));
             match next {

@@ -24,8 +24,8 @@ pub(crate) enum Lifecycle {
     Syncing { pod: Arc<Pod> },
     /// It is ended. Nothing of it is started any more.
     Terminating { pod: Arc<Pod>, ending: Ending },
-    /// Nothing of it runs any more.
-    Terminated { pod: Arc<Pod>, forget: bool },
+    /// Nothing of it runs any more. What comes up all the same has what is left of its time.
+    Terminated { pod: Arc<Pod>, ending: Ending },
 }
 
 /// How a pod ends.
@@ -98,8 +98,10 @@ impl Lifecycle {
                 let ending = ending.hasten(granting, end.unwrap_or_default(), now);
                 Self::Terminating { pod, ending }
             }
-            Self::Terminated { pod, forget } => {
-                Self::Terminated { pod, forget: forget || end.is_some_and(|end| end.forget) }
+            Self::Terminated { pod, ending } => {
+                let granting = wished.as_ref().unwrap_or(&pod);
+                let ending = ending.hasten(granting, end.unwrap_or_default(), now);
+                Self::Terminated { pod, ending }
             }
         }
     }
@@ -116,20 +118,17 @@ impl Lifecycle {
     }
 
     /// The runtime was there to be told at `began`: from then on the pod's seconds pass.
-    pub(crate) fn told(self, began: Stamp) -> Self {
-        match self {
-            Self::Terminating { pod, mut ending } => {
-                ending.deadline.get_or_insert(began.plus(Duration::from_secs(ending.grace)));
-                Self::Terminating { pod, ending }
-            }
-            other => other,
+    pub(crate) fn told(mut self, began: Stamp) -> Self {
+        if let Self::Terminating { ending, .. } | Self::Terminated { ending, .. } = &mut self {
+            ending.deadline.get_or_insert(began.plus(Duration::from_secs(ending.grace)));
         }
+        self
     }
 
     /// Nothing of it runs any more.
     pub(crate) fn stopped(self) -> Self {
         match self {
-            Self::Terminating { pod, ending } => Self::Terminated { pod, forget: ending.forget },
+            Self::Terminating { pod, ending } => Self::Terminated { pod, ending },
             other => other,
         }
     }
@@ -173,7 +172,7 @@ mod tests {
             Lifecycle::Pending { pod: pod(1) },
             Lifecycle::Syncing { pod: pod(1) },
             Lifecycle::Terminating { pod: pod(1), ending: ending(30) },
-            Lifecycle::Terminated { pod: pod(1), forget: false },
+            Lifecycle::Terminated { pod: pod(1), ending: ending(30) },
         ];
         let forget = End { grace: None, forget: true };
         // mail → the rank of the next state, from each state
@@ -231,9 +230,13 @@ mod tests {
     #[test]
     fn a_pod_that_finished_stays_to_be_looked_at() {
         let ended = Lifecycle::Syncing { pod: pod(1) }.finished().stopped();
-        assert!(matches!(ended, Lifecycle::Terminated { forget: false, .. }));
+        let is_forgotten = |lifecycle: &Lifecycle| match lifecycle {
+            Lifecycle::Terminated { ending, .. } => ending.forget,
+            other => panic!("{other:?} has not ended"),
+        };
+        assert!(!is_forgotten(&ended));
         let forgotten = ended.next(Mail::end(End { grace: None, forget: true }), at(0));
-        assert!(matches!(forgotten, Lifecycle::Terminated { forget: true, .. }));
+        assert!(is_forgotten(&forgotten));
     }
 
     #[test]
@@ -248,7 +251,9 @@ mod tests {
     #[test]
     fn seconds_pass_from_when_the_pod_was_told_to_end() {
         let left = |lifecycle: &Lifecycle, now| match lifecycle {
-            Lifecycle::Terminating { ending, .. } => ending.left(at(now)),
+            Lifecycle::Terminating { ending, .. } | Lifecycle::Terminated { ending, .. } => {
+                ending.left(at(now))
+            }
             other => panic!("{other:?} does not end"),
         };
         let ending = Lifecycle::Syncing { pod: pod(1) }.next(Mail::end(End::default()), at(0));
@@ -258,6 +263,10 @@ mod tests {
         assert_eq!(left(&told.clone().told(at(110)), 110), 20, "once");
         let hastened = told.next(Mail::end(End { grace: Some(5), forget: false }), at(110));
         assert_eq!(left(&hastened, 110), 5);
+        let stopped = hastened.stopped();
+        assert_eq!([left(&stopped, 112), left(&stopped, 200)], [3, 0], "also of what comes up late");
+        let hastened = stopped.next(Mail::end(End { grace: Some(1), forget: false }), at(112));
+        assert_eq!(left(&hastened, 112), 1);
     }
 
     proptest! {
@@ -279,9 +288,11 @@ mod tests {
                     _ => lifecycle.stopped(),
                 };
                 prop_assert!(rank(&lifecycle) >= rank(&before), "{:?} → {:?}", before, lifecycle);
-                if let (Lifecycle::Terminating { ending: old, .. }, Lifecycle::Terminating { ending: new, .. }) =
-                    (&before, &lifecycle)
-                {
+                let ending = |lifecycle: &Lifecycle| match lifecycle {
+                    Lifecycle::Terminating { ending, .. } | Lifecycle::Terminated { ending, .. } => Some(*ending),
+                    Lifecycle::Pending { .. } | Lifecycle::Syncing { .. } => None,
+                };
+                if let (Some(old), Some(new)) = (ending(&before), ending(&lifecycle)) {
                     prop_assert!(new.grace <= old.grace && new.left(now) <= old.left(now));
                     prop_assert!(new.forget || !old.forget);
                 }

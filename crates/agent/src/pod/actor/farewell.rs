@@ -30,6 +30,8 @@ pub(super) struct Farewell {
     kill_held_until: Option<Stamp>,
     /// Whether the volumes and the control group of a pod that has ended were given back.
     is_released: bool,
+    /// Whether something of the pod came up after all of it had ended.
+    is_late: bool,
     /// Why what is left of the pod could not be removed, the last time.
     not_cleared_for: Option<String>,
     clearings: Backoffs,
@@ -40,6 +42,7 @@ impl Default for Farewell {
         Self {
             kill_held_until: None,
             is_released: false,
+            is_late: false,
             not_cleared_for: None,
             clearings: Backoffs::new(CLEARING),
         }
@@ -60,6 +63,11 @@ impl<R: Runtime + ImageStore> Actor<R> {
             return Next::Again;
         }
         self.publish(&status);
+        self.end_what_runs(pod, &status, ending).await
+    }
+
+    /// Ends what runs of the pod, unless that was tried just before.
+    async fn end_what_runs(&mut self, pod: &Arc<Pod>, status: &PodStatus, ending: Ending) -> Next {
         let now = self.tools.clock.stamp();
         if let Some(until) = self.farewell.kill_held_until.filter(|until| now < *until) {
             return Next::Idle(Some(until));
@@ -67,7 +75,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let (mailbox, tools, journal) = (self.mailbox.clone(), self.tools.clone(), self.journal.clone());
         let hooks = self.memory.hooks.clone();
         let killer = Killer { tools: &tools, pod, journal: &journal, ips: &status.ips, hooks: &hooks };
-        let mut killing = std::pin::pin!(killer.pod(&status, Some(ending.left(now))));
+        let mut killing = std::pin::pin!(killer.pod(status, Some(ending.left(now))));
         let killed = loop {
             tokio::select! {
                 biased;
@@ -93,8 +101,26 @@ impl<R: Runtime + ImageStore> Actor<R> {
         Next::Again
     }
 
+    /// Nothing of the pod should run any more: what it used is given back, or all of it is removed.
+    pub(super) async fn clear(&mut self, pod: &Arc<Pod>, ending: Ending) -> Next {
+        let status = match self.fresh_status().await {
+            Ok(status) => status,
+            Err(next) => return next,
+        };
+        if is_up(&status) {
+            // The runtime did late what it was asked for, and it may use again what was given back.
+            (self.farewell.is_late, self.farewell.is_released) = (true, false);
+            return self.end_what_runs(pod, &status, ending).await;
+        }
+        if std::mem::take(&mut self.farewell.is_late) {
+            self.publish_last(&status);
+            self.probes.end();
+        }
+        if ending.forget { self.forget(pod, &status).await } else { self.release().await }
+    }
+
     /// The pod stays to be looked at, but what it used is given back.
-    pub(super) async fn release(&mut self) -> Next {
+    async fn release(&mut self) -> Next {
         if self.farewell.is_released {
             return Next::Idle(None);
         }
@@ -108,12 +134,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    pub(super) async fn forget(&mut self, pod: &Arc<Pod>) -> Next {
-        let status = match self.fresh_status().await {
-            Ok(status) => status,
-            Err(next) => return next,
-        };
-        if let Some(until) = self.may_come_yet(&status).await {
+    async fn forget(&mut self, pod: &Arc<Pod>, status: &PodStatus) -> Next {
+        if let Some(until) = self.may_come_yet(status).await {
             sleep_until(&self.tools.clock, Some(until)).await;
             self.note_action();
             return Next::Again;
@@ -122,7 +144,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             tools: &self.tools,
             pod,
             objects: &self.objects,
-            status: &status,
+            status,
             memory: &mut self.memory,
             journal: &self.journal,
             unbroken: &self.unbroken,

@@ -188,7 +188,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                      Remove metadata.uid from the manifest, and the pod is replaced at each change"
                 )
             }
-            Lifecycle::Terminated { forget: false, .. } if pod.spec != wanted.spec => {
+            Lifecycle::Terminated { ending, .. } if !ending.forget && pod.spec != wanted.spec => {
                 "changed in the manifest, but the pod has finished, and does not run again. \
                  Give it another metadata.uid, or none, to run what the manifest says now"
                     .to_owned()

@@ -177,6 +177,24 @@ async fn a_runtime_that_goes_away_in_the_middle_gives_no_time_back_and_no_hook_r
     assert_eq!(stage.runtime.take_execs().len(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_comes_up_after_its_pod_has_ended_is_ended_too() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.runtime.sandboxes_are_late(Some(Duration::from_secs(100)));
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    let is_told = |view: &Arc<PodView>| view.events.iter().any(|one| one.reason == "FailedCreatePodSandBox");
+    stage.until("no answer", |all| all.iter().any(is_told)).await;
+    stage.handle.stop(PodSelector::One("uid".into()), None);
+    stage.until("end", |all| all[0].stage == Stage::Terminated).await;
+    assert_eq!(stage.runtime.known(), (0, 0));
+    stage.runtime.take_calls();
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    assert_eq!(stage.runtime.known(), (1, 0));
+    assert_eq!(stage.runtime.take_calls(), ["stop sandbox"]);
+    assert_eq!(stage.handle.board().all()[0].stage, Stage::Terminated);
+}
+
 /// On real time: it is asked over a real network.
 #[tokio::test]
 async fn the_hook_of_a_container_whose_start_failed_is_asked_where_its_new_sandbox_is() {
