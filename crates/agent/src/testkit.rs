@@ -54,6 +54,10 @@ struct World {
     stop_signals: BTreeMap<ContainerId, v1::Signal>,
     /// How containers end that are stopped, if not as SIGTERM would end them.
     stop_codes: BTreeMap<String, i32>,
+    /// How long containers take to end that are stopped, if not none.
+    stop_times: BTreeMap<String, Duration>,
+    /// Those that cannot be stopped.
+    unstoppable: BTreeSet<String>,
     annotations: HashMap<ContainerId, HashMap<String, String>>,
     images: Vec<v1::Image>,
     image_folder: Option<PathBuf>,
@@ -202,6 +206,16 @@ impl FakeRuntime {
     /// Containers of this name end like this when they are stopped from now on.
     pub(crate) fn ends_with(&self, name: &str, code: i32) {
         self.0.lock().stop_codes.insert(name.to_owned(), code);
+    }
+
+    /// Containers of this name take that long to end when they are stopped from now on.
+    pub(crate) fn takes_to_stop(&self, name: &str, time: Duration) {
+        self.0.lock().stop_times.insert(name.to_owned(), time);
+    }
+
+    /// Containers of this name cannot be stopped from now on.
+    pub(crate) fn does_not_stop(&self, name: &str) {
+        self.0.lock().unstoppable.insert(name.to_owned());
     }
 
     /// A call never comes back from now on.
@@ -511,6 +525,13 @@ impl Runtime for FakeRuntime {
         let name =
             self.0.lock().containers.get(id).map(|(_, status)| status.name.to_string()).unwrap_or_default();
         self.call("stop_container", format!("stop {name} in {}s", grace.as_secs())).await?;
+        if self.0.lock().unstoppable.contains(&name) {
+            return Err(refused("it does not end"));
+        }
+        let takes = self.0.lock().stop_times.get(&name).copied();
+        if let Some(takes) = takes {
+            tokio::time::sleep(takes).await;
+        }
         let mut world = self.0.lock();
         let now = world.tick();
         let code = world.stop_codes.get(&name).copied().unwrap_or(143);

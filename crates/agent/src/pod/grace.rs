@@ -132,6 +132,10 @@ mod tests {
             (pod(Some(30), Some(10)), KillReason::LivenessProbe, 10),
             (pod(None, None), KillReason::LivenessProbe, 2),
         ];
+        let started = Container { startup_probe: probe(Some(7)), ..container.clone() };
+        for (reason, wanted) in [(KillReason::StartupProbe, 7), (KillReason::LivenessProbe, 5)] {
+            assert_eq!(container_grace(&pod(Some(30), None), Some(&started), reason), wanted, "{reason:?}");
+        }
         for (pod, reason, wanted) in table {
             assert_eq!(container_grace(&pod, Some(&container), reason), wanted, "{reason:?}");
         }

@@ -118,7 +118,7 @@ fn told(status: &ApiStatus, name: &str) -> String {
 
 #[test]
 fn phases() {
-    let table: [(&str, Case, &str); 22] = [
+    let table: [(&str, Case, &str); 23] = [
         ("nothing yet", Case::new("Always", &[], &["a"], &[]), "Pending"),
         ("made", Case::new("Always", &[], &["a"], &[("a", Created)]), "Pending"),
         ("running", Case::new("Always", &[], &["a", "b"], &[("a", Running), ("b", Running)]), "Running"),
@@ -139,6 +139,11 @@ fn phases() {
         ("init runs", Case::new("Always", &["i"], &["a"], &[("i", Running)]), "Pending"),
         ("init failed", Case::new("Never", &["i"], &["a"], &[("i", Exited(1))]), "Failed"),
         ("init is tried again", Case::new("Always", &["i"], &["a"], &[("i", Exited(1))]), "Pending"),
+        (
+            "init in back-off",
+            Case::new("Always", &["i"], &["a"], &[("i", Exited(1))]).trouble("i", "CrashLoopBackOff"),
+            "Pending",
+        ),
         ("init done", Case::new("Always", &["i"], &["a"], &[("i", Exited(0)), ("a", Running)]), "Running"),
         ("sidecar only", Case::new("Always", &["s*"], &["a"], &[("s", Running)]), "Pending"),
         ("sidecar too", Case::new("Always", &["s*"], &["a"], &[("s", Running), ("a", Running)]), "Running"),

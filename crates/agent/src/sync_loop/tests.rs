@@ -8,6 +8,7 @@ mod probes;
 mod resize;
 mod room;
 mod scene;
+mod sidecars;
 mod starts;
 mod survival;
 mod told;

@@ -56,6 +56,9 @@ impl FakeRuntime {
 impl ImageStore for FakeRuntime {
     async fn image(&self, name: &str) -> Result<Option<v1::Image>, CallError> {
         let world = self.0.lock();
+        if let Some(error) = world.fails.get("image") {
+            return Err(error.clone());
+        }
         let is_there = !world.absent_images.contains(name);
         let pinned = world.built_in_images.contains(name);
         let image = || v1::Image { id: "sha256:1".to_owned(), size: 4_096, pinned, ..v1::Image::default() };

@@ -216,6 +216,20 @@ mod tests {
     }
 
     #[test]
+    fn another_image_or_other_resources_deserve_another_try_and_nothing_else_does() {
+        let sized = |cpu| {
+            let resources = Some(testkit::resources(cpu, "1Mi"));
+            Container { resources, ..testkit::container("c") }
+        };
+        let known = fingerprint(&sized("1"));
+        let of_image = Container { image: Some("image:2".to_owned()), ..sized("1") };
+        let with_arguments = Container { args: Some(vec!["-v".to_owned()]), ..sized("1") };
+        for (container, is_another) in [(of_image, true), (sized("2"), true), (with_arguments, false)] {
+            assert_eq!(fingerprint(&container) != known, is_another, "{container:?}");
+        }
+    }
+
+    #[test]
     fn the_runtimes_clock_is_believed_within_what_we_saw() {
         let mut memory = Memory::new(Growth::default());
         let mut status = testkit::status(SandboxState::Ready, &[("c", Is::Running)]);

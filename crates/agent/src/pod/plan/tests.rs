@@ -83,6 +83,16 @@ fn planned_after(pod: &Pod, status: &PodStatus, ended: &[&str]) -> String {
     told(pod, &plan(Inputs { pod, status, verdicts, over: &over, grants, replaced, amounts: &amounts }))
 }
 
+/// What people are told of those that are ended.
+fn why_killed(pod: &Pod, status: &PodStatus, verdicts: &Verdicts) -> Vec<String> {
+    let amounts = &pod_amounts(pod, &Machine::default());
+    let (over, grants, replaced) = (&BTreeSet::new(), &Grants::default(), &Replaced::default());
+    match plan(Inputs { pod, status, verdicts, over, grants, replaced, amounts }) {
+        Plan::Adjust(Adjustment { kills, .. }) => kills.into_iter().map(|kill| kill.message).collect(),
+        _ => Vec::new(),
+    }
+}
+
 type Containers<'a> = &'a [(&'a str, Is)];
 
 #[test]
@@ -427,6 +437,8 @@ fn a_changed_definition_replaces_a_container_whatever_the_policy() {
         let spec = pod.spec.as_mut().unwrap();
         spec.containers[1].image = Some("image:2".to_owned());
         assert_eq!(planned(&pod, &status, &Verdicts::default()), "kill c1-0; start c1", "{policy}");
+        let why = why_killed(&pod, &status, &Verdicts::default());
+        assert_eq!(why, ["Container c1 definition changed, will be restarted"], "{policy}");
         let spec = pod.spec.as_mut().unwrap();
         spec.init_containers.as_mut().unwrap()[0].image = Some("image:2".to_owned());
         assert_eq!(planned(&pod, &status, &Verdicts::default()), "kill i0-0 c1-0; start i0 c1", "{policy}");

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{
     ContainerRestartRule, ContainerRestartRuleOnExitCodes, ContainerState as ApiState,
-    ContainerStateTerminated, PodCondition, PodReadinessGate, ResourceRequirements, VolumeMount,
+    ContainerStateTerminated, PodCondition, PodReadinessGate, Probe, ResourceRequirements, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -118,8 +118,21 @@ fn who_was_ended_to_be_started_again_waits_however_it_ended_and_is_no_result() {
 
 #[test]
 fn phases_of_sidecars() {
-    let table: [(&str, Case, &str); 6] = [
+    let with_startup_probe = |are: &[(&str, Is)]| {
+        let mut case = Case::new("Always", &["s*"], &["a"], are);
+        let sidecar = &mut case.pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0];
+        sidecar.startup_probe = Some(Probe::default());
+        case
+    };
+    let table: [(&str, Case, &str); 9] = [
         ("it waits", Case::new("Always", &["s*"], &["a"], &[]), "Pending"),
+        ("it has not started yet", with_startup_probe(&[("s", Running)]), "Pending"),
+        ("it starts anew beside what runs", with_startup_probe(&[("s", Running), ("a", Running)]), "Running"),
+        (
+            "it has never been",
+            Case::new("Always", &["s*"], &["a"], &[("a", Running)]).trouble("s", "ErrImagePull"),
+            "Pending",
+        ),
         ("made", Case::new("Always", &["s*"], &["a"], &[("s", Created), ("a", Running)]), "Pending"),
         ("crashed", Case::new("Always", &["s*"], &["a"], &[("s", Exited(1)), ("a", Running)]), "Running"),
         (

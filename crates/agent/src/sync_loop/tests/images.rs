@@ -190,3 +190,42 @@ async fn a_pull_with_many_credentials_is_one_pull() {
     stage.until_phase("Running").await;
     assert!(!told(&stage).iter().any(|one| one.starts_with("Failed")), "{:#?}", told(&stage));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_image_of_which_the_runtime_does_not_tell_is_not_pulled_but_asked_for_again() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.fail("image", Some("the disk is broken"));
+    let stage = Scene::start(runtime, folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    stage.until_waiting("ImageInspectError").await;
+    let told = told(&stage);
+    let is_why = |one: &String| one.starts_with("InspectFailed: ") && one.contains("the disk is broken");
+    assert!(told.iter().any(is_why), "{told:#?}");
+    stage.runtime.fail("image", None);
+    stage.until_running(&["web-0"]).await;
+    assert_eq!(pulls(&stage), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_images_are_pulled_at_once_than_may_be() {
+    let folder = folder();
+    let runtime = FakeRuntime::default();
+    runtime.pulls_take(Duration::from_secs(60));
+    let stage = Scene::start_with(runtime, folder.path(), |settings| settings.parallel_pulls = 2);
+    let names = ["a", "b", "c", "d", "e"];
+    let pods = names.map(|name| {
+        let mut pod = Pod::clone(&guarded_pod(&[]));
+        (pod.metadata.name, pod.metadata.uid) = (Some(name.to_owned()), Some(name.to_owned()));
+        Arc::new(pod)
+    });
+    stage.send(Operation::Add, &pods).await;
+    let mut pulled = Vec::new();
+    // In the middle of each round.
+    for seconds in [30, 60, 60] {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        pulled.push(pulls(&stage).len());
+    }
+    assert_eq!(pulled, [2, 2, 1]);
+    stage.until_running(&["web-0"; 5]).await;
+}

@@ -74,6 +74,22 @@ async fn a_crashing_container_restarts_at_once_and_then_waits_longer_and_longer(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_container_that_ends_well_again_and_again_waits_like_one_that_crashes() {
+    let folder = folder();
+    let stage = Scene::start(FakeRuntime::default(), folder.path());
+    stage.send(Operation::Add, &[pod("Always", &[], &["web"])]).await;
+    for instance in ["web-0", "web-1"] {
+        stage.until_running(&[instance]).await;
+        stage.runtime.exit("web", 0);
+    }
+    let begun = tokio::time::Instant::now();
+    stage.until_waiting("CrashLoopBackOff").await;
+    stage.until_running(&["web-2"]).await;
+    let waited = begun.elapsed().as_secs();
+    assert!((10..=11).contains(&waited), "{waited} s");
+}
+
+#[tokio::test(start_paused = true)]
 async fn init_containers_run_in_order_and_sidecars_stay() {
     let folder = folder();
     let stage = Scene::start(FakeRuntime::default(), folder.path());

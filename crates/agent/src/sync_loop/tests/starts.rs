@@ -25,6 +25,7 @@ async fn an_agent_that_comes_back_adopts_what_runs_and_ends_what_is_no_longer_wa
     stage.until("only one left", |all| all.len() == 1).await;
     let calls = stage.runtime.take_calls();
     assert!(!calls.iter().any(|call| call.starts_with("create") || call.starts_with("run")), "{calls:?}");
+    assert!(calls.contains(&"stop goes in 2s".to_owned()), "nobody knows what it needs: {calls:?}");
     assert_eq!(stage.runtime.known(), (1, 1));
 }
 

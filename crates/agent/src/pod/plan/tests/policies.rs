@@ -101,6 +101,24 @@ fn a_rule_restarts_a_container_that_would_stay_as_it_is() {
     }
 }
 
+/// How it will end is not known when it is told to.
+#[test]
+fn rules_about_exit_codes_say_nothing_of_a_container_whose_probe_has_failed() {
+    let failure = Some(Verdict::Failure);
+    let liveness = OfContainer { liveness: failure, ..OfContainer::default() };
+    let startup = OfContainer { startup: failure, ..OfContainer::default() };
+    for (verdict, which) in [(liveness, "liveness"), (startup, "startup")] {
+        let mut pod = pod("Always", &[], &["c0", "c1"]);
+        let probed = &mut pod.spec.as_mut().unwrap().containers[0];
+        testkit::on_exit(probed, "Restart", &[0, 137, 143]);
+        (probed.liveness_probe, probed.startup_probe) = (Some(Probe::default()), Some(Probe::default()));
+        let status = testkit::status(Ready, &[("c0", Running), ("c1", Running)]);
+        let verdicts = Verdicts::default().with("c0-0", verdict);
+        assert_eq!(planned(&pod, &status, &verdicts), "kill c0-0", "{which}");
+        assert_eq!(why_killed(&pod, &status, &verdicts), [format!("Container c0 failed {which} probe")]);
+    }
+}
+
 #[test]
 fn a_rule_can_ask_for_a_fresh_start_of_all() {
     let (init, first, second) = (Place::Init(0), Place::Regular(0), Place::Regular(1));
