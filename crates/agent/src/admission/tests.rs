@@ -217,6 +217,7 @@ fn what_the_node_is_not_is_told() {
 fn of_several_reasons_the_kubelets_first_one_wins() {
     let port = ContainerPort { container_port: 80, host_port: Some(80), ..ContainerPort::default() };
     let with_port = changed(|spec| spec.containers[0].ports = Some(vec![port.clone()]));
+    let other = Tenants(vec![&with_port]);
     let context = PodSecurityContext {
         app_armor_profile: Some(profile("RuntimeDefault")),
         supplemental_groups_policy: Some("Strict".to_owned()),
@@ -250,11 +251,11 @@ fn of_several_reasons_the_kubelets_first_one_wins() {
         ("AppArmor", |pod| spec(pod).security_context = None),
     ];
     for (reason, remedy) in table {
-        let refusal = admit(&pod, &[&with_port], &node()).expect_err(reason);
+        let refusal = admit(&pod, &[&other], &node()).expect_err(reason);
         assert_eq!(refusal.reason(), reason);
         remedy(&mut pod);
     }
-    assert_eq!(admit(&pod, &[&with_port], &node()), Ok(()));
+    assert_eq!(admit(&pod, &[&other], &node()), Ok(()));
 }
 
 #[test]
