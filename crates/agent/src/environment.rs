@@ -55,7 +55,8 @@ pub enum EnvironmentError {
     },
     /// A variable is text, the secret's value is not.
     #[error(
-        "the value of key {key} in Secret {namespace}/{name} is not text (UTF-8), so it cannot be a variable; mount it as a volume"
+        "the value of key {key} in Secret {namespace}/{name} is not UTF-8 text, so it cannot be a variable; mount it \
+         as a volume"
     )]
     NotText {
         /// Its namespace.
@@ -67,14 +68,14 @@ pub enum EnvironmentError {
     },
     /// No program can be given such a text.
     #[error(
-        "{what} is longer than {} KiB, the most that a program can be given in one piece; use a file of a volume", LONGEST_TEXT >> 10
+        "{what} is longer than {} KiB, the limit for a single string passed to a program; use a file in a volume", LONGEST_TEXT >> 10
     )]
     TooLong {
         /// The variable or argument.
         what: String,
     },
     /// No program can be given so much.
-    #[error("{what} are longer than {} MiB together, the most that a program can be given; use files of a volume", MOST_TEXT >> 20)]
+    #[error("{what} are longer than {} MiB in total, the limit for what is passed to a program; use files in a volume", MOST_TEXT >> 20)]
     TooMuch {
         /// The variables or the arguments.
         what: &'static str,

@@ -199,12 +199,12 @@ impl Metrics {
         );
         counter(
             "kubelet_orphaned_runtime_pods",
-            "[ALPHA] Cumulative number of pods that were found in the runtime although nobody wants them",
+            "[ALPHA] Cumulative number of pods found in the runtime that no source wants",
             &self.orphans,
         );
         counter(
             "rubelet_lost_actors",
-            "Cumulative number of pod actors that panicked and were made anew",
+            "Cumulative number of pod actors that panicked and were restarted",
             &self.lost_actors,
         );
         self.register_containers(registry);
@@ -225,7 +225,7 @@ impl Metrics {
         );
         registry.register(
             "kubelet_terminated_containers",
-            "[ALPHA] Cumulative number of containers that ended, by how",
+            "[ALPHA] Cumulative number of containers that terminated, by how they did",
             self.ended_containers.clone(),
         );
     }
@@ -253,17 +253,18 @@ impl Metrics {
         );
         registry.register(
             "kubelet_working_pods",
-            "[ALPHA] The number of pods that have an actor, by where they are in their life",
+            "[ALPHA] The number of pods that have an actor, by lifecycle stage",
             self.working_pods.clone(),
         );
         registry.register(
             "kubelet_restarted_pods",
-            "[ALPHA] Cumulative number of pods that were removed and wanted again, with the same UID, before they were gone",
+            "[ALPHA] Cumulative number of pods that were removed and added again with the same UID before they were \
+             gone",
             self.restarted_pods.clone(),
         );
         registry.register(
             "kubelet_admission_rejections",
-            "[ALPHA] Cumulative number of pods that this node refused, by reason",
+            "[ALPHA] Cumulative number of pods that this node rejected, by reason",
             self.rejected_pods.clone(),
         );
         registry.register(
@@ -276,7 +277,7 @@ impl Metrics {
     fn register_times(&self, registry: &mut Registry) {
         registry.register(
             "kubelet_pod_worker_duration_seconds",
-            "[ALPHA] How long it took to bring a pod from how it is to how it should be, once",
+            "[ALPHA] Duration of one round of bringing a pod to its desired state",
             self.work.clone(),
         );
         let mut histogram = |name: &str, help: &str, histogram: &Histogram| {
@@ -284,22 +285,22 @@ impl Metrics {
         };
         histogram(
             "kubelet_pod_worker_start_duration_seconds",
-            "[ALPHA] From when a pod was first seen to when work on it began",
+            "[ALPHA] Time from when a pod was first seen until work on it began",
             &self.work_start,
         );
         histogram(
             "kubelet_pod_start_duration_seconds",
-            "[ALPHA] From when a pod was first seen to when it was seen running",
+            "[ALPHA] Time from when a pod was first seen until it was observed running",
             &self.pod_start,
         );
         histogram(
             "kubelet_pod_start_total_duration_seconds",
-            "[ALPHA] From when a pod was first seen to when it was said to run, with the time to get its images",
+            "[ALPHA] Time from when a pod was first seen until it was reported running, including image pulls",
             &self.pod_start_total,
         );
         histogram(
             "kubelet_pod_start_sli_duration_seconds",
-            "[ALPHA] From when a pod was first seen to when it was said to run, without the time to get its images",
+            "[ALPHA] Time from when a pod was first seen until it was reported running, excluding image pulls",
             &self.pod_start_sli,
         );
         histogram(

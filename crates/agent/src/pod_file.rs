@@ -25,11 +25,11 @@ pub(crate) enum Outlives {
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodFileError {
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     #[error("it is larger than {MOST_BYTES} bytes")]
     TooLarge,
-    #[error("{0}")]
+    #[error(transparent)]
     NotUnderstood(#[from] serde_json::Error),
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, PodFil
 /// Reads a file; one that is not there, or was damaged, says nothing. `what` is what it would have said, for the log.
 pub(crate) fn read_or_default<T: DeserializeOwned + Default>(path: &Path, what: &str) -> T {
     read(path).map(Option::unwrap_or_default).unwrap_or_else(|error| {
-        tracing::warn!(file = %path.display(), %error, "{what} cannot be read; going on without it");
+        tracing::warn!(file = %path.display(), %error, "cannot read {what}; continuing without it");
         T::default()
     })
 }

@@ -1,4 +1,4 @@
-//! Puts the entries of two lists together into pods, without losing one.
+//! Assembles pods from the entries of two lists, without losing an entry.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -10,10 +10,13 @@ use crate::listing::{ContainerEntry, ContainerList, PodListing, SandboxEntry, Sa
 
 /// Groups sandboxes and containers by pod.
 ///
-/// A sandbox belongs to the pod that its metadata names, or, without a UID, to a pod of its own, keyed by the
-/// sandbox's id. A container belongs to the pod of its sandbox; if that is not in the list, to the pod that its
-/// labels name; without those to a pod keyed by its sandbox's id. Every entry of either list ends up in exactly one
-/// pod. Pods come in order of appearance.
+/// - A sandbox belongs to the pod that its metadata (or else its label) names. Without a UID, it belongs to a pod of
+///   its own, whose key is the sandbox's id.
+/// - A container belongs to the pod of its sandbox. If its sandbox is not in the list, it belongs to the pod that its
+///   labels name; if they name none, to a pod whose key is the sandbox's id, or the container's own id if it names no
+///   sandbox.
+///
+/// Every entry of either list ends up in exactly one pod. Pods come in order of appearance.
 #[must_use]
 pub fn assemble(sandboxes: &SandboxList, containers: &ContainerList) -> PodListing {
     let mut pods = Pods::with_capacity(sandboxes.len());
@@ -27,7 +30,7 @@ pub fn assemble(sandboxes: &SandboxList, containers: &ContainerList) -> PodListi
     let mut pods = pods.pods;
     for pod in &mut pods {
         pod.sort();
-        // A runtime may show one thing twice in one answer. The later one counts.
+        // A runtime may show the same thing twice in one answer. The later entry counts.
         pod.sandboxes.dedup_by(|later, kept| later.id == kept.id && swapped(later, kept));
         pod.containers.dedup_by(|later, kept| later.id == kept.id && swapped(later, kept));
     }
@@ -38,16 +41,17 @@ pub fn assemble(sandboxes: &SandboxList, containers: &ContainerList) -> PodListi
     }
 }
 
-/// Pods in the making. Keys are texts of the lists; they become ids of their own only once for each thing.
+/// Pods under construction. Keys borrow from the lists, so that an id is allocated only once for each sandbox or
+/// container.
 struct Pods<'a> {
     pods: Vec<RuntimePod>,
     by_key: HashMap<&'a str, usize>,
     by_sandbox: HashMap<&'a str, (usize, SandboxId)>,
-    /// Whether a pod has its name from a sandbox, rather than from the labels of a container.
+    /// For each pod, whether its name comes from a sandbox and not from the labels of a container.
     named_by_sandbox: Vec<bool>,
-    /// How many entries went to a pod only because damage hides the one that they belong to.
+    /// How many entries went to a pod only because damage hides the pod that they really belong to.
     misplaced: usize,
-    /// Namespaces and names of containers, of which there are few: one copy each.
+    /// Interned namespaces and container names, of which there are few.
     words: HashMap<&'a str, Arc<str>>,
 }
 
@@ -84,7 +88,7 @@ impl<'a> Pods<'a> {
             Some((index, sandbox)) => (*index, sandbox.clone()),
             None => {
                 let key = first_set([entry.pod_uid, entry.sandbox, entry.id]);
-                // Without a sandbox id it was counted when it was read.
+                // Without a sandbox id, it was already counted when it was read.
                 let is_misplaced = entry.damaged && entry.pod_uid.is_empty() && !entry.sandbox.is_empty();
                 self.misplaced += usize::from(is_misplaced);
                 let index = self.pod(key, entry.pod_namespace, entry.pod_name, false);
@@ -105,8 +109,10 @@ impl<'a> Pods<'a> {
         });
     }
 
-    /// The pod of this key, made if need be. Where its entries disagree about its name, sandboxes count more than
-    /// containers, and then the smallest name that is not empty, so that the order of arrival does not matter.
+    /// Returns the index of the pod with this key, and creates the pod if necessary.
+    ///
+    /// If entries disagree about the pod's name, sandboxes take precedence over containers, and then the smallest
+    /// non-empty name wins, so that the order of arrival does not matter.
     fn pod(&mut self, key: &'a str, namespace: &'a str, name: &'a str, by_sandbox: bool) -> usize {
         let next = self.pods.len();
         match self.by_key.entry(key) {
@@ -145,8 +151,8 @@ fn swapped<T>(one: &mut T, other: &mut T) -> bool {
     true
 }
 
-/// Makes room for one, where a vector by itself would make room for four: most pods have one sandbox, and many one
-/// container.
+/// Reserves room for one item, where a vector by itself would reserve room for four: most pods have one sandbox, and
+/// many have one container.
 fn reserve_first<T>(items: &mut Vec<T>) {
     if items.is_empty() {
         items.reserve_exact(1);

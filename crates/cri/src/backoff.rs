@@ -1,29 +1,29 @@
-//! How long to wait before the next try: doubling, capped, with jitter, never giving up.
+//! The wait before the next attempt: doubling, capped, with jitter, and without ever giving up.
 
 use std::time::Duration;
 
 /// The wait after the first failure.
 const FIRST: Duration = Duration::from_millis(100);
-/// No wait is longer, before jitter.
+/// The longest wait, before jitter.
 const LONGEST: Duration = Duration::from_secs(3);
-/// How far the jitter goes, up or down.
+/// The largest jitter, as a fraction of the wait, up or down.
 const JITTER: f64 = 0.2;
 
-/// The waits between failed tries.
+/// The waits between failed attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// The wait after one more failure. `chance` is a random number from 0 up to 1.
+    /// Returns the wait after one more failure. `chance` is a random number from 0 up to 1.
     pub(crate) fn after_failure(&mut self, chance: f64) -> Duration {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
         doubled.min(LONGEST).mul_f64(1.0 - JITTER + 2.0 * JITTER * chance)
     }
 
-    /// A success: the next wait is the shortest again.
+    /// Notes a success: the next wait is the shortest one again.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

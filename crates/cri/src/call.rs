@@ -1,4 +1,5 @@
-//! How every call is made: connect if need be, send, wait no longer than allowed, count, and say what went wrong.
+//! How every call is made: connect if necessary, send the request, enforce the time limit, count the call, and explain
+//! a failure.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -22,14 +23,14 @@ use crate::lean::Lean;
 use crate::link::Link;
 use crate::{Endpoint, Error, ErrorKind, Metrics, Operation, Options, v1};
 
-/// What the requests are addressed to. It has no meaning on a unix socket, but must be there.
+/// The authority of all requests. It has no meaning on a unix socket, but must be there.
 static ORIGIN: LazyLock<http::Uri> = LazyLock::new(|| http::Uri::from_static("http://localhost"));
 
-/// The gRPC metadata of an `ExecSync` in which we say how many bytes of each stream we have use for. Runtimes that do not know
-/// it send all of them.
+/// The gRPC metadata key of an `ExecSync` that says how many bytes of each output stream the caller wants. Runtimes
+/// that do not know it send everything.
 pub const OUTPUT_LIMIT: &str = "rubelet-output-limit";
 
-/// What the clients of one endpoint share.
+/// The state that the clients of one endpoint share.
 #[derive(Debug)]
 pub(crate) struct Caller {
     link: Link,
@@ -37,7 +38,7 @@ pub(crate) struct Caller {
     metrics: Metrics,
 }
 
-/// One try of a call, on one connection.
+/// One attempt at a call, on one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     connection: Arc<Connection>,
@@ -45,16 +46,16 @@ pub(crate) struct Attempt {
     max_answer: usize,
 }
 
-/// Why a try failed.
+/// Why an attempt failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// There is no connection.
     Connect(ConnectError),
-    /// gRPC says no, or the connection broke.
+    /// A gRPC error, or the connection broke.
     Status(Status),
-    /// The answer is of no use.
+    /// The answer is unusable.
     Kind(ErrorKind, String),
-    /// Our own clock says that it has taken too long.
+    /// Our own time limit has passed.
     Late,
 }
 
@@ -77,7 +78,7 @@ impl Caller {
         &self.metrics
     }
 
-    /// Makes a call with one answer. For `own`, see [`Options::limit`].
+    /// Makes a call that has one answer. For `own`, see [`Options::limit`].
     pub(crate) async fn unary<A>(
         &self,
         operation: Operation,
@@ -96,8 +97,8 @@ impl Caller {
         .await
     }
 
-    /// Makes a list call: in one answer, or as a stream if that is too large. Each way comes with its method and with
-    /// how to take the items out of a message; both take the same request.
+    /// Makes a list call: in one answer, or as a stream if one answer would be too large. Each of the two is given as
+    /// its method and a function that takes the items out of a message; both use the same request.
     pub(crate) async fn list<A, P, T>(
         &self,
         operation: Operation,
@@ -131,7 +132,7 @@ impl Caller {
         .await
     }
 
-    /// Runs `work` on a connection, within the [limit](Options::limit) of `operation`, and counts it as one call.
+    /// Runs `work` on a connection, within the [time limit](Options::limit) of `operation`, and counts it as one call.
     pub(crate) async fn perform<T, W, F>(
         &self,
         operation: Operation,
@@ -156,8 +157,8 @@ impl Caller {
         result.map_err(|failure| self.error(operation, failure, limit.filter(|limit| end - start >= *limit)))
     }
 
-    /// A connection may turn out to be closed at the very moment it is used. If nothing of the request was sent, it
-    /// is sent once more on a new connection.
+    /// Makes a second attempt, on a new connection, if nothing of the request was sent: a connection may turn out to be
+    /// closed at the very moment it is used.
     async fn try_twice<T, W, F>(&self, deadline: Option<Instant>, work: W) -> Result<T, Failure>
     where
         W: Fn(Attempt) -> F,
@@ -176,7 +177,7 @@ impl Caller {
         Ok(Attempt { connection, deadline, max_answer: self.options.max_answer })
     }
 
-    /// The error that a failure amounts to. `exceeded` is the time limit of the call, if it has passed.
+    /// Converts a failure into an error. `exceeded` is the time limit of the call, if it has passed.
     pub(crate) fn error(&self, operation: Operation, failure: Failure, exceeded: Option<Duration>) -> Error {
         let endpoint = self.link.endpoint();
         let late = |limit: Option<Duration>| {
@@ -201,7 +202,7 @@ impl Attempt {
         &self.connection
     }
 
-    /// Whether its time is over.
+    /// Whether its time limit has passed.
     pub(crate) fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
@@ -237,7 +238,8 @@ impl Attempt {
         Ok(self.grpc().server_streaming(self.request(request), path, Raw(decoder)).await?.into_inner())
     }
 
-    /// Sends a request and adds the entries of its answers, one or many, to `list`; also says how many answers.
+    /// Sends a request, and adds the entries of its answers, one or many, to `list`. Also returns how many answers
+    /// there were.
     pub(crate) async fn list<L: Lean>(
         &self,
         path: &'static str,
@@ -248,7 +250,7 @@ impl Attempt {
         intake.finish().map_err(|bad| Status::from_error(Box::new(bad)))
     }
 
-    /// Sends a request for a command, and keeps only the beginning of what it says, so many bytes of each stream.
+    /// Sends a request to run a command, and keeps only the first `most` bytes of each output stream.
     pub(crate) async fn excerpt(
         &self,
         path: &'static str,
@@ -261,7 +263,7 @@ impl Attempt {
         excerpt.finish().map_err(|bad| Status::from_error(Box::new(bad)))
     }
 
-    /// Sends a request and has the payload of its answers taken as it arrives.
+    /// Sends a request, and passes the payload of its answers to `taker` as it arrives.
     async fn skim<T: Take>(
         &self,
         path: &'static str,
@@ -274,7 +276,7 @@ impl Attempt {
         let path = PathAndQuery::from_static(path);
         let answers = grpc.server_streaming(request, path, Raw(Nothing)).await?;
         let mut answers = answers.into_inner();
-        // What is taken never gets here: what is left is the status at the end.
+        // The payload goes to `taker`; only the status at the end is left to wait for.
         while answers.message().await?.is_some() {}
         Ok(std::mem::take(&mut *taker.lock()))
     }
@@ -305,10 +307,10 @@ fn causes(status: &Status) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(status.source(), |error: &&(dyn StdError + 'static)| (*error).source())
 }
 
-/// The kind of failure that a status stands for.
+/// The kind of failure that a status means.
 fn kind_of(status: &Status) -> ErrorKind {
     for cause in causes(status) {
-        // The code that tonic gives to a broken connection or stream depends on how it broke.
+        // Which code tonic gives to a broken connection or stream depends on how it broke.
         match cause.downcast_ref() {
             Some(CallFailure::NotGrpc(_)) => return ErrorKind::NotGrpc,
             Some(CallFailure::NotSent) => return ErrorKind::Unavailable,
@@ -330,7 +332,7 @@ fn kind_of(status: &Status) -> ErrorKind {
         Code::AlreadyExists => ErrorKind::AlreadyExists,
         Code::Unimplemented => ErrorKind::Unimplemented,
         Code::Unavailable => ErrorKind::Unavailable,
-        // containerd before 2.0 says so while it starts.
+        // containerd before 2.0 answers this while it starts.
         Code::Unknown if status.message().contains("server is not initialized yet") => ErrorKind::Unavailable,
         Code::DeadlineExceeded => ErrorKind::Deadline,
         Code::Cancelled => ErrorKind::Cancelled,
@@ -339,8 +341,8 @@ fn kind_of(status: &Status) -> ErrorKind {
     }
 }
 
-/// Whether a message was larger than somebody allows. grpc-go's servers say it in one way, tonic's servers and
-/// clients in the other.
+/// Whether a message was larger than one side allows. grpc-go's servers report it in one way, tonic's servers and
+/// clients in another.
 pub(crate) fn is_too_large(status: &Status) -> bool {
     if causes(status).any(|cause| matches!(cause.downcast_ref(), Some(BadAnswer::TooLarge { .. }))) {
         return true;

@@ -1,5 +1,5 @@
 //! How requests and answers cross the wire: requests are encoded once, before they are sent; answers are read by the
-//! decoder that the call brings.
+//! decoder that the call provides.
 
 use std::marker::PhantomData;
 
@@ -7,7 +7,7 @@ use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// A codec that sends bytes and reads with `D`.
+/// A codec that sends bytes and decodes with `D`.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw<D>(pub(crate) D);
 
@@ -30,7 +30,7 @@ where
     }
 }
 
-/// Sends what is encoded already.
+/// Sends bytes that are already encoded.
 #[derive(Debug)]
 pub(crate) struct RawEncoder;
 
@@ -44,7 +44,7 @@ impl Encoder for RawEncoder {
     }
 }
 
-/// Reads whole messages.
+/// Decodes whole messages.
 #[derive(Debug)]
 pub(crate) struct Message<T>(PhantomData<fn() -> T>);
 
@@ -69,7 +69,7 @@ impl<T: prost::Message + Default> Decoder for Message<T> {
     }
 }
 
-/// Reads nothing, since nothing is left to read.
+/// Decodes nothing, for answers whose payload has already been taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nothing;
 

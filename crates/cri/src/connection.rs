@@ -1,4 +1,4 @@
-//! One connection to a runtime, from dialling to hanging up.
+//! One connection to a runtime, from connecting to closing.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -24,29 +24,29 @@ use crate::lists::Learned;
 use crate::{Endpoint, ErrorKind};
 
 /// How much of an answer a runtime may send before we have read it, on one stream and on the whole connection. With
-/// the 64 KiB that HTTP/2 begins with, a long list costs half as much CPU again; with more than this it only costs
-/// more memory.
+/// HTTP/2's default of 64 KiB, a long list costs half as much CPU again; more than this costs only memory.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 2 << 20;
-/// The largest frame. Runtimes in Go send 16 KiB at a time whatever we allow; others wake us less often with more.
+/// The largest frame. Runtimes written in Go send 16 KiB at a time whatever we allow; others wake us less often with
+/// larger frames.
 const MAX_FRAME: u32 = 256 << 10;
-/// Error messages travel in headers, and runtimes wrap long command output in them.
+/// The most bytes of headers. Error messages travel in headers, and runtimes put long command output into them.
 const MAX_HEADERS: u32 = 256 << 10;
 
-/// An open connection. What runs for it ends when the last user lets go of it.
+/// An open connection. Its tasks end when its last user drops it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     epoch: u64,
     sender: http2::SendRequest<Body>,
     answered: AtomicBool,
-    /// What has been learned about the runtime's lists.
+    /// What is known about the runtime's lists.
     pub(crate) learned: Learned,
     tasks: Tasks,
     _ends_with_us: DropGuard,
 }
 
 impl Connection {
-    /// Dials, and waits until the peer has greeted.
+    /// Connects, and waits for the peer's greeting.
     pub(crate) async fn open(endpoint: &Endpoint, epoch: u64) -> Result<Self, ConnectError> {
         let path = endpoint.path();
         let stream = UnixStream::connect(path).await.map_err(|error| ConnectError::dialling(error, path))?;
@@ -62,7 +62,7 @@ impl Connection {
             .await;
         let (sender, driver) = match shaken {
             Ok(shaken) => shaken,
-            // The stream is gone, so the greeting is known: heard or not.
+            // The stream has been dropped, so the outcome of the greeting is known, whether there was one or not.
             Err(error) => {
                 return Err(match greeting.await {
                     Ok(Greeting::Garbage(bytes)) => ConnectError::garbage(&bytes),
@@ -101,21 +101,21 @@ impl Connection {
         !self.sender.is_closed()
     }
 
-    /// Closes it, whatever is under way on it. When this returns, the peer can tell.
+    /// Closes it, even if calls are in progress on it. When this returns, the peer can tell.
     pub(crate) async fn close(&self) {
         self.tasks.end.cancel();
         self.tasks.running.close();
-        // They own the socket.
+        // The tasks own the socket.
         self.tasks.running.wait().await;
     }
 
-    /// Whether any call got an answer on it, good or bad.
+    /// Whether any call on it got an answer, success or error.
     pub(crate) fn has_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
     }
 }
 
-/// What tonic needs of a connection.
+/// The connection as tonic needs it.
 #[derive(Clone, Debug)]
 pub(crate) struct Channel(pub(crate) Arc<Connection>);
 
@@ -147,17 +147,17 @@ impl Service<http::Request<Body>> for Channel {
     }
 }
 
-/// Why a call did not get an answer to read.
+/// Why a call got no answer that can be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallFailure {
-    /// The connection had closed; nothing was sent, so the call may be made again elsewhere.
-    #[error("the connection had closed")]
+    /// The connection was already closed. Nothing was sent, so the call may be made again on another connection.
+    #[error("the connection was already closed")]
     NotSent,
     /// The connection or the stream broke.
     #[error("the connection broke")]
     Broken(#[source] hyper::Error),
-    /// An answer, but of another protocol.
-    #[error("HTTP status {0}, and no gRPC")]
+    /// There was an answer, but in another protocol.
+    #[error("HTTP status {0} instead of gRPC")]
     NotGrpc(http::StatusCode),
 }
 
@@ -170,7 +170,7 @@ pub(crate) struct ConnectError {
 }
 
 impl ConnectError {
-    /// What was heard is not HTTP/2.
+    /// The first bytes from the peer are not HTTP/2.
     fn garbage(bytes: &[u8]) -> Self {
         Self::new(ErrorKind::NotGrpc, format!("it began with \"{}\"", bytes.escape_ascii()))
     }
@@ -187,7 +187,8 @@ impl ConnectError {
         Self { kind: ErrorKind::Unavailable, detail: detail.into(), source: Some(Arc::new(error)) }
     }
 
-    /// The system refused to connect. Only a look at the path tells a plain file from a socket without a listener.
+    /// The system refused to connect. Only the file type of the path tells a plain file from a socket that nobody
+    /// listens on.
     fn dialling(error: io::Error, path: &Path) -> Self {
         let is_socket = std::fs::metadata(path).ok().map(|found| found.file_type().is_socket());
         let detail = match error.kind() {
@@ -208,7 +209,7 @@ fn dialling_kind(error: io::ErrorKind, is_socket: Option<bool>) -> ErrorKind {
     }
 }
 
-/// Spawns what HTTP/2 needs; all of it ends with the token.
+/// Spawns the tasks that HTTP/2 needs; all of them end with the token.
 #[derive(Clone, Debug, Default)]
 struct Tasks {
     end: CancellationToken,

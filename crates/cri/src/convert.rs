@@ -1,9 +1,8 @@
-//! From the answers of status calls to the inspected view.
+//! Conversion from the answers of status calls to the inspected view.
 //!
-//! Only what is needed to know *what an answer is about* is required: the status itself, and the id that was asked
-//! for. The kubelet wants more (metadata, creation time, image), and keeps failing on a pod that lacks it; here such
-//! a pod is shown with what there is, since a list shows it as well. Numbers and addresses that make no sense are
-//! left out.
+//! Only what identifies the *subject* of an answer is required: the status itself, and the id that was requested. The
+//! kubelet requires more (metadata, creation time, image), and keeps failing on a pod that lacks it; here such a pod is
+//! shown with whatever there is, since a list shows it as well. Numbers and addresses that make no sense are left out.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,13 +13,14 @@ use rubelet_model::{ContainerId, ContainerStatus, ContainerUser, SandboxId, Sand
 use crate::lean::{container_state, sandbox_state};
 use crate::{labels, v1};
 
-/// The name of the field that makes an answer useless.
+/// The name of the field that makes an answer unusable.
 pub type BadField = &'static str;
 
-/// Reads the status of a sandbox.
+/// Converts the status of a sandbox.
 ///
 /// # Errors
-/// If it is about nothing, or about something else.
+///
+/// If the answer has no status, or the status of another sandbox.
 pub fn sandbox_status(
     id: &SandboxId,
     answer: v1::PodSandboxStatusResponse,
@@ -51,18 +51,19 @@ fn has_own_users(namespaces: &v1::NamespaceOption) -> Option<bool> {
     namespaces.userns_options.as_ref().map(|users| users.mode() != v1::NamespaceMode::Node)
 }
 
-/// The addresses of a sandbox, its first one first. If one of them is none, there are none: half a set would be
-/// taken for the whole.
+/// The addresses of a sandbox, its primary address first. If one of them is not an address, none is returned: half a
+/// set would be mistaken for the whole.
 fn addresses(network: &v1::PodSandboxNetworkStatus) -> Vec<IpAddr> {
     let first = Some(network.ip.as_str()).filter(|address| !address.is_empty());
     let more = network.additional_ips.iter().map(|address| address.ip.as_str());
     first.into_iter().chain(more).map(str::parse).collect::<Result<_, _>>().unwrap_or_default()
 }
 
-/// Reads the status of a container of `sandbox`.
+/// Converts the status of a container of `sandbox`.
 ///
 /// # Errors
-/// If it is about nothing, or about something else.
+///
+/// If the answer has no status, or the status of another container.
 pub fn container_status(
     id: &ContainerId,
     sandbox: &SandboxId,
@@ -104,7 +105,7 @@ fn user(user: v1::LinuxContainerUser) -> ContainerUser {
     ContainerUser { uid, gid, supplemental_groups }
 }
 
-/// Most of the texts that say why something went wrong are empty, and the empty one costs no memory.
+/// Converts a string. Most reasons and messages are empty, and the empty default is not allocated.
 fn text(text: String) -> Arc<str> {
     if text.is_empty() { Arc::default() } else { text.into() }
 }

@@ -1,4 +1,4 @@
-//! Where a runtime listens.
+//! The address of a runtime.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const LONGEST_PATH: usize = 107;
 pub struct Endpoint(Arc<Path>);
 
 impl Endpoint {
-    /// The endpoint of a socket at an absolute path.
+    /// Creates the endpoint of the socket at an absolute path.
     pub fn from_path(path: impl Into<PathBuf>) -> Result<Self, EndpointError> {
         let path = path.into();
         let length = path.as_os_str().len();
@@ -49,7 +49,7 @@ impl Endpoint {
 impl FromStr for Endpoint {
     type Err = EndpointError;
 
-    /// Reads `unix:///path`, `unix:/path` or an absolute path.
+    /// Parses `unix:///path`, `unix:/path` or an absolute path.
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         let text = text.trim();
         if text.is_empty() {
@@ -71,36 +71,36 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Why a text does not name an endpoint.
+/// Why a string does not name an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// Nothing was given.
+    /// The string is empty.
     #[error("the runtime endpoint is empty; write unix:///path/of/the.sock")]
     Empty,
-    /// Not a unix socket.
+    /// The scheme is not `unix`.
     #[error("runtime endpoints of scheme {scheme:?} are not supported; write unix:///path/of/the.sock")]
     Scheme {
-        /// What was given.
+        /// The scheme that was given.
         scheme: String,
     },
-    /// The path would depend on the working directory.
+    /// The path is relative, so it would depend on the working directory.
     #[error("the runtime endpoint {path:?} is not an absolute path; write unix:///path/of/the.sock")]
     Relative {
-        /// What was given.
+        /// The path that was given.
         path: String,
     },
-    /// A socket address cannot hold the path.
+    /// The path is longer than a socket address can hold.
     #[error(
-        "the path of the runtime endpoint has {length} bytes, and a unix socket holds {LONGEST_PATH}: {path:?}; use a shorter one"
+        "the runtime endpoint path {path:?} is {length} bytes long; a unix socket path may have {LONGEST_PATH}"
     )]
     TooLong {
-        /// What was given.
+        /// The path that was given.
         path: String,
         /// Its length in bytes.
         length: usize,
     },
-    /// No path holds a NUL byte.
-    #[error("the path of the runtime endpoint holds a NUL byte")]
+    /// The path contains a NUL byte, which no path can.
+    #[error("the runtime endpoint path contains a NUL byte")]
     Nul,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a call: which call, what kind of failure, and what caused it.
+//! What can go wrong with a call: which call, what kind of failure, and its cause.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::{Endpoint, Operation};
 
 /// A call that failed.
 ///
-/// Cloning is cheap, so an error can be kept and told to many.
+/// Cloning is cheap, so one error can be kept and given to many.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -30,13 +30,13 @@ struct Inner {
 pub enum ErrorKind {
     /// The socket does not exist.
     NoSocket,
-    /// There is something at the path, but not a socket.
+    /// There is something at the path, but it is not a socket.
     NotASocket,
-    /// We may not use the socket.
+    /// We have no permission to use the socket.
     PermissionDenied,
     /// The socket exists, but nobody listens on it.
     ConnectionRefused,
-    /// The connection was accepted, and then nothing was heard.
+    /// The connection was accepted, but then nothing was received.
     Silent,
     /// What answers does not speak gRPC.
     NotGrpc,
@@ -44,27 +44,27 @@ pub enum ErrorKind {
     OldApi,
     /// It speaks gRPC, but not CRI.
     NotCri,
-    /// The runtime is there but cannot answer.
+    /// The runtime is there, but cannot answer.
     Unavailable,
-    /// The connection broke before the answer came. What was asked for may have been done.
+    /// The connection broke before the answer arrived. The runtime may have carried out the request.
     ConnectionLost,
-    /// No answer in time.
+    /// There was no answer in time.
     Deadline,
-    /// The command ran longer than it was given.
+    /// The command ran longer than its timeout.
     CommandTimeout,
-    /// The call was cancelled, by the runtime.
+    /// The runtime cancelled the call.
     Cancelled,
-    /// The runtime does not know the thing that was asked for.
+    /// The runtime does not know the thing that the call is about.
     NotFound,
-    /// The thing exists already.
+    /// The thing already exists.
     AlreadyExists,
-    /// The runtime does not have this call, or not what the request asks for.
+    /// The runtime does not have this call, or does not support what the request asks for.
     Unimplemented,
-    /// The answer is larger than a message may be.
+    /// The answer is larger than the limit for messages.
     TooLarge,
-    /// The answer breaks the protocol: the named field is missing or makes no sense.
+    /// The answer violates the protocol: the named field is missing or makes no sense.
     Invalid(&'static str),
-    /// The runtime answered with an error of another gRPC code.
+    /// The runtime answered with another gRPC error code.
     Code(Code),
 }
 
@@ -100,49 +100,50 @@ impl Error {
         self.0.operation
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The runtime that was asked.
+    /// The runtime that was called.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.0.endpoint
     }
 
-    /// What the runtime or the system said; may be empty.
+    /// The message of the runtime or of the system; may be empty.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
 
-    /// What went wrong, and what to do about it where we know: the error without the name of the call.
+    /// What went wrong and, where we know, what to do about it: the error without the name of the call.
     #[must_use]
     pub fn explanation(&self) -> impl fmt::Display {
         Explanation(&self.0)
     }
 
-    /// Whether the runtime does not know the thing that was asked for.
+    /// Whether the runtime does not know the thing that the call is about.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// Whether the runtime lacks the call, or what the request asks for.
+    /// Whether the runtime lacks the call, or does not support what the request asks for.
     #[must_use]
     pub fn is_unimplemented(&self) -> bool {
         self.kind() == ErrorKind::Unimplemented
     }
 
-    /// Whether time ran out, of the call or of the command in it.
+    /// Whether the time limit of the call, or of the command in it, has passed.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self.kind(), ErrorKind::Deadline | ErrorKind::CommandTimeout | ErrorKind::Silent)
     }
 
-    /// Whether nobody answered: there is no runtime at the endpoint, or not now, or not for us, or no longer.
+    /// Whether nobody answered: there is no runtime at the endpoint, or it is down, or we may not use it, or the
+    /// connection broke.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(
@@ -158,7 +159,7 @@ impl Error {
         )
     }
 
-    /// Whether the same call may succeed later without anybody changing it.
+    /// Whether the same call may succeed later without any change to it.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self.kind() {
@@ -188,7 +189,7 @@ impl Error {
 }
 
 impl fmt::Display for Error {
-    /// One line: the call, what went wrong, and what to do about it where we know.
+    /// Writes one line: the call, what went wrong and, where we know, what to do about it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.operation(), self.explanation())
     }
@@ -229,7 +230,7 @@ impl fmt::Display for Explanation<'_> {
             }
             ErrorKind::OldApi => write!(
                 f,
-                "the runtime at {path} ({detail}) speaks only CRI v1alpha2, and v1 is needed; upgrade the runtime \
+                "the runtime at {path} ({detail}) speaks only CRI v1alpha2, but v1 is needed; upgrade the runtime \
                  (containerd has v1 from 1.6 on)"
             ),
             ErrorKind::NotCri => write!(
@@ -243,13 +244,13 @@ impl fmt::Display for Explanation<'_> {
             }
             ErrorKind::Deadline => write!(f, "no answer from the runtime at {path} in time{}", Said(detail)),
             ErrorKind::CommandTimeout => {
-                write!(f, "the command took longer than it was given{}", Said(detail))
+                write!(f, "the command exceeded its time limit{}", Said(detail))
             }
             ErrorKind::Cancelled => write!(f, "cancelled{}", Said(detail)),
             ErrorKind::NotFound => write!(f, "not found{}", Said(detail)),
-            ErrorKind::AlreadyExists => write!(f, "it exists already{}", Said(detail)),
+            ErrorKind::AlreadyExists => write!(f, "it already exists{}", Said(detail)),
             ErrorKind::Unimplemented => write!(f, "the runtime cannot do this{}", Said(detail)),
-            ErrorKind::TooLarge => write!(f, "the answer is larger than a message may be{}", Said(detail)),
+            ErrorKind::TooLarge => write!(f, "the answer is larger than a message can be{}", Said(detail)),
             ErrorKind::Invalid(field) => {
                 write!(f, "the runtime's answer is not valid: {field}{}", Said(detail))
             }
@@ -258,7 +259,7 @@ impl fmt::Display for Explanation<'_> {
     }
 }
 
-/// What was said on top, if anything.
+/// The detail of an error after a colon, if there is one.
 struct Said<'a>(&'a str);
 
 impl fmt::Display for Said<'_> {
@@ -267,7 +268,7 @@ impl fmt::Display for Said<'_> {
     }
 }
 
-/// The text without what would break a line or upset a terminal.
+/// The text on one line, without control characters, which might upset a terminal.
 fn in_one_line(text: &str) -> Arc<str> {
     if !text.contains(char::is_control) {
         return text.into();

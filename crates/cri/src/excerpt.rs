@@ -1,37 +1,37 @@
-//! Reads the answer to a command as it arrives, and keeps only the beginning of what the command said: what nobody will look
-//! at is never in memory, however long it is.
+//! Reads the answer to an `ExecSync` as it arrives, and keeps only the beginning of each output stream: what nobody
+//! will look at is never in memory, however long it is.
 
 use crate::intake::{BadAnswer, PREFIX, Take, length_of};
 use crate::v1;
 use crate::wire::{WireError, varint};
 
-/// The longest that comes before the bytes of a field, or instead of them: two integers.
+/// The most bytes that come before the bytes of a field, or in place of them: two integers.
 const LONGEST_HEAD: usize = 20;
 
-/// The number that no field has.
+/// A number that no field has.
 const NO_FIELD: u32 = 0;
 
-/// An answer on its way in.
+/// An answer that is being received.
 #[derive(Debug, Default)]
 pub(crate) struct Excerpt {
     answer: v1::ExecSyncResponse,
-    /// Of each stream, so much is kept.
+    /// How many bytes of each output stream to keep.
     most: usize,
-    /// What has arrived of a prefix, or of the head of a field.
+    /// The part of a prefix, or of a field's head, that has arrived.
     pending: Vec<u8>,
-    /// What is still to come of the message; `None` before it.
+    /// How many bytes of the message have yet to arrive; `None` before its prefix has.
     missing: Option<usize>,
-    /// What is still to come of the field, and which of them it is.
+    /// The number of the current field, and how many of its bytes have yet to arrive.
     field: Option<(u32, usize)>,
 }
 
-/// What stands at the beginning of a field.
+/// The beginning of a field.
 enum Head {
-    /// A field of so many bytes.
+    /// A field number, and the length of its bytes.
     Bytes(u32, usize),
-    /// An integer, whole.
+    /// A field number, and its whole integer.
     Number(u32, u64),
-    /// More has to come.
+    /// More has to arrive.
     Unfinished,
 }
 
@@ -40,7 +40,7 @@ impl Excerpt {
         Self { most, ..Self::default() }
     }
 
-    /// The answer, once it has ended.
+    /// Returns the answer, once it is complete.
     pub(crate) fn finish(self) -> Result<v1::ExecSyncResponse, BadAnswer> {
         let is_whole = self.missing == Some(0) && self.field.is_none() && self.pending.is_empty();
         if is_whole { Ok(self.answer) } else { Err(BadAnswer::Truncated) }
@@ -61,7 +61,7 @@ impl Excerpt {
                 Head::Unfinished if self.pending.len() < LONGEST_HEAD => continue,
                 Head::Unfinished => return Err(BadAnswer::Truncated),
                 Head::Bytes(number, length) => self.field = (length > 0).then_some((number, length)),
-                // As protobuf has it: of an integer that is larger, the lower half.
+                // As protobuf specifies: an integer that is too large is truncated to its lower half.
                 Head::Number(3, value) => self.answer.exit_code = value as i32,
                 Head::Number(..) => {}
             }

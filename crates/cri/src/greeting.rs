@@ -1,5 +1,5 @@
-//! Watches the first bytes that a peer sends. An HTTP/2 server must open with a SETTINGS frame; hearing it means that
-//! somebody is there who speaks the protocol, and hearing anything else means that nobody does.
+//! Watches the first bytes that a peer sends. An HTTP/2 server must open with a SETTINGS frame: receiving one means
+//! that the peer is there and speaks the protocol, and receiving anything else means that it does not.
 
 use std::io;
 use std::pin::Pin;
@@ -11,18 +11,18 @@ use tokio::sync::oneshot;
 /// The length of an HTTP/2 frame header.
 const HEADER: usize = 9;
 
-/// What was heard first.
+/// What was received first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Greeting {
     /// The header of a SETTINGS frame.
     Http2,
-    /// Something else: its first bytes.
+    /// Something else, with its first bytes.
     Garbage(Vec<u8>),
-    /// The peer hung up before it said anything.
+    /// The peer hung up before it sent anything.
     HungUp,
 }
 
-/// A stream that tells what is heard on it first.
+/// A stream that reports what is received on it first.
 #[derive(Debug)]
 pub(crate) struct Greeted<S> {
     stream: S,
@@ -31,13 +31,14 @@ pub(crate) struct Greeted<S> {
 }
 
 impl<S> Greeted<S> {
-    /// Wraps `stream`. The receiver gets the greeting once it is known, and an error if the stream is dropped before.
+    /// Wraps `stream`. The receiver gets the greeting once it is known, and an error if the stream is dropped before
+    /// that.
     pub(crate) fn new(stream: S) -> (Self, oneshot::Receiver<Greeting>) {
         let (tell, told) = oneshot::channel();
         (Self { stream, heard: Vec::with_capacity(HEADER), tell: Some(tell) }, told)
     }
 
-    /// Takes note of what was read. Fails if it cannot be the start of an HTTP/2 connection.
+    /// Examines received bytes. Fails if they cannot be the start of an HTTP/2 connection.
     fn hear(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.tell.is_none() {
             return Ok(());
@@ -55,15 +56,15 @@ impl<S> Greeted<S> {
         };
         let is_garbage = matches!(greeting, Greeting::Garbage(_));
         if let Some(tell) = self.tell.take() {
-            // Nobody listens any more if the connection attempt was given up.
+            // Nobody is waiting any more if the connection attempt was given up.
             let _ = tell.send(greeting);
         }
         if is_garbage { Err(io::Error::new(io::ErrorKind::InvalidData, "not HTTP/2")) } else { Ok(()) }
     }
 }
 
-/// Whether `start` can be the beginning of the header of a SETTINGS frame: three bytes of length (a longer one than
-/// 64 KiB is not believed), type 4, flags, stream 0.
+/// Whether `start` can be the beginning of the header of a SETTINGS frame: three bytes of length (more than 64 KiB is
+/// not plausible), type 4, flags, stream 0.
 fn may_be_settings(start: &[u8]) -> bool {
     start.iter().enumerate().all(|(index, byte)| match index {
         0 => *byte == 0,
@@ -91,9 +92,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
 }
 
 impl<S: AsyncRead + Unpin> Greeted<S> {
-    /// A peer that hung up while we wrote may have said something before: that tells more than the broken pipe. So a
-    /// failed write waits until what was said is read. Nobody is at the other end any more, so that is soon; and a
-    /// write that is tried again fails again.
+    /// Reads what the peer has sent before a failed write returns its error. A peer that hung up while we wrote may
+    /// have sent something first, which says more than a broken pipe does. Nobody is at the other end any more, so this
+    /// does not take long; and if the write is retried, it fails again.
     fn hear_last_words<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -105,7 +106,7 @@ impl<S: AsyncRead + Unpin> Greeted<S> {
             if ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buf)).is_err() {
                 break;
             }
-            // The write has failed already, and its error is the one to return.
+            // The write has already failed, and its error is the one to return.
             let _ = self.hear(buf.filled());
         }
         written
@@ -149,7 +150,7 @@ mod tests {
 
     const SETTINGS: [u8; HEADER] = [0, 0, 18, 4, 0, 0, 0, 0, 0];
 
-    /// What is made of the pieces that a peer sends before it hangs up.
+    /// The greeting that results from the pieces that a peer sends before it hangs up.
     async fn greeting(pieces: &[&[u8]]) -> (Greeting, io::Result<Vec<u8>>) {
         let (mut peer, ours) = tokio::io::duplex(64);
         let (mut ours, told) = Greeted::new(ours);
@@ -161,7 +162,7 @@ mod tests {
         let write = async {
             for piece in pieces {
                 peer.write_all(piece).await.unwrap();
-                // Let the other side read it, so that the pieces stay apart.
+                // Lets the other side read, so that the pieces stay apart.
                 tokio::task::yield_now().await;
             }
             drop(peer);
@@ -195,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Over a real socket, where a broken pipe is known before what was said is ready to be read.
+    /// Uses a real socket, on which a broken pipe is reported before the received bytes are ready to be read.
     #[tokio::test]
     async fn the_last_words_of_a_peer_that_hung_up_are_heard_by_whoever_writes() {
         for (words, expected) in

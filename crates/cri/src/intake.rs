@@ -1,8 +1,8 @@
-//! Reads list answers as they arrive: entries are taken out of the byte stream as soon as they are complete, so that
+//! Reads list answers as they arrive: each entry is taken out of the byte stream as soon as it is complete, so that
 //! neither an answer nor its decoded form is ever in memory as a whole.
 //!
 //! A list answer, streamed or not, is a sequence of gRPC messages (one byte of flags, four of length), each of which
-//! holds entries in its field 1.
+//! has entries in its field 1.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::connection::{CallFailure, Channel};
 use crate::lean::Lean;
 use crate::wire::{Fields, Value, WireError};
 
-/// The length of what precedes a message.
+/// The length of the prefix of a message.
 pub(crate) const PREFIX: usize = 5;
 
-/// A list on its way in.
+/// A list that is being received.
 #[derive(Debug, Default)]
 pub(crate) struct Intake<L> {
     list: L,
-    /// What has arrived of the current message or prefix and is not used yet.
+    /// The part of the current message or prefix that has arrived but has not been used yet.
     pending: Vec<u8>,
-    /// What is still to come of the current message; `None` between messages.
+    /// How many bytes of the current message have yet to arrive; `None` between messages.
     missing: Option<usize>,
     /// Whether the rest of the current message cannot be read.
     lost: bool,
@@ -34,18 +34,18 @@ pub(crate) struct Intake<L> {
     messages: usize,
 }
 
-/// What makes an answer useless.
+/// Why an answer is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadAnswer {
-    /// We do not offer compression, so nobody may use it.
-    #[error("a message with flags {0:#04x}, where only plain ones are expected")]
+    /// The message is compressed, although we do not offer compression.
+    #[error("a message with flags {0:#04x}, but only uncompressed messages are expected")]
     Flags(u8),
-    /// The answer is larger than we allow.
-    #[error("a message of {length} bytes, and the limit is {limit}")]
+    /// The message is larger than we allow.
+    #[error("a message of {length} bytes, but the limit is {limit}")]
     TooLarge {
-        /// Its length.
+        /// The length of the message.
         length: usize,
-        /// The largest that is allowed.
+        /// The largest length that is allowed.
         limit: usize,
     },
     /// The answer ends in the middle of a message.
@@ -53,13 +53,13 @@ pub(crate) enum BadAnswer {
     Truncated,
 }
 
-/// Who takes the payload of an answer out of the byte stream, as it arrives.
+/// Takes the payload of an answer out of the byte stream as it arrives.
 pub(crate) trait Take: Default + Send + 'static {
     /// Takes the next piece of the answer, wherever it was cut.
     fn take(&mut self, piece: &[u8]) -> Result<(), BadAnswer>;
 }
 
-/// How long the message behind this prefix is.
+/// The length of the message that follows this prefix.
 pub(crate) fn length_of(prefix: [u8; PREFIX]) -> Result<usize, BadAnswer> {
     let [flags, length @ ..] = prefix;
     if flags == 0 { Ok(u32::from_be_bytes(length) as usize) } else { Err(BadAnswer::Flags(flags)) }
@@ -82,7 +82,7 @@ impl<L: Lean> Take for Intake<L> {
 }
 
 impl<L: Lean> Intake<L> {
-    /// Fills `list`; no message may be larger than `largest`.
+    /// Creates an intake that fills `list`; no message may be larger than `largest`.
     pub(crate) fn new(list: L, largest: usize) -> Self {
         Self { list, pending: Vec::new(), missing: None, lost: false, largest, messages: 0 }
     }
@@ -108,7 +108,7 @@ impl<L: Lean> Intake<L> {
 
     fn take_message(&mut self, mut piece: &[u8], missing: usize) {
         self.missing = Some(missing);
-        // Complete the entry that was cut, and no more than that: the others are read without a copy.
+        // Complete only the entry that was cut: the entries after it are read without a copy.
         while !self.lost && !self.pending.is_empty() && !piece.is_empty() {
             let wanted = match first_error(&self.pending) {
                 Some(WireError::Truncated { missing, .. }) => missing.min(piece.len()),
@@ -131,7 +131,7 @@ impl<L: Lean> Intake<L> {
         }
     }
 
-    /// Reads the complete entries at the start of `message`; gives how many bytes they are.
+    /// Reads the complete entries at the start of `message`, and returns how many bytes they take.
     fn entries(&mut self, message: &[u8]) -> usize {
         let mut fields = Fields::new(message);
         for field in &mut fields {
@@ -142,7 +142,7 @@ impl<L: Lean> Intake<L> {
             }
         }
         if let Some(WireError::NotAField) = fields.error() {
-            // Where the next entry would begin cannot be told any more.
+            // It is no longer known where the next entry would begin.
             self.list.miss();
             self.lost = true;
             return message.len();
@@ -159,12 +159,12 @@ impl<L: Lean> Intake<L> {
         if let Some(WireError::Truncated { start: Some((1, entry)), .. }) = first_error(&self.pending) {
             self.list.read(entry, false);
         }
-        // However much was there to read, it may hide any number of entries.
+        // Whatever could be read of it, the rest may hide any number of entries.
         self.list.miss();
         self.pending.clear();
     }
 
-    /// The list, and how many messages it came in, once the answer has ended.
+    /// Returns the list and the number of messages it came in, once the answer is complete.
     pub(crate) fn finish(self) -> Result<(L, usize), BadAnswer> {
         let is_complete = self.missing.is_none() && self.pending.is_empty();
         if is_complete { Ok((self.list, self.messages)) } else { Err(BadAnswer::Truncated) }
@@ -177,7 +177,7 @@ fn first_error(message: &[u8]) -> Option<WireError<'_>> {
     fields.error()
 }
 
-/// A channel the payload of whose answers is taken. Only what is none, the status, comes through.
+/// A channel that takes the payload out of its answers. Only the rest, the status, comes through.
 #[derive(Debug)]
 pub(crate) struct Skimming<T> {
     pub(crate) channel: Channel,
@@ -200,7 +200,7 @@ impl<T: Take> Service<http::Request<tonic::body::Body>> for Skimming<T> {
     }
 }
 
-/// What is left of an answer once its payload is taken.
+/// The rest of an answer once its payload has been taken.
 #[derive(Debug)]
 pub(crate) struct Skimmed<T> {
     body: Incoming,

@@ -1,10 +1,10 @@
-//! Reads list entries straight from the wire: only what a list view needs, and each entry on its own, so that a bad
-//! one costs nothing but itself.
+//! Reads list entries straight from the wire: only what a list view needs, and each entry on its own, so that a bad one
+//! affects no other.
 //!
-//! What cannot be understood stays visible. An entry with damage (cut off, a field of a wrong type, text that is not
-//! UTF-8) or with a state that we do not know is kept in state *unknown*. If the damage hides its id, or which pod it
-//! belongs to, it also counts as unreadable, so that nobody takes what it hides as removed. Merely missing metadata
-//! or labels are no damage: the entry keeps the state that the runtime reports.
+//! What cannot be understood stays visible. An entry that is damaged (cut off, with a field of a wrong type, or with
+//! text that is not UTF-8), or whose state we do not know, is kept in state *unknown*. If the damage hides its id, or
+//! the pod that it belongs to, it also counts as unreadable, so that nobody takes what it hides as removed. Missing
+//! metadata or labels are not damage: the entry keeps the state that the runtime reports.
 
 use std::borrow::Cow;
 
@@ -20,19 +20,19 @@ pub(crate) trait Lean: Default + Send + 'static {
     /// Reads one entry. `whole` is false if the message ended within it.
     fn read(&mut self, entry: &[u8], whole: bool);
 
-    /// Takes note of an entry that cannot be read at all, or of an unknown number of them.
+    /// Counts an entry that cannot be read at all, or an unknown number of them.
     fn miss(&mut self);
 
-    /// A message of so many bytes begins.
+    /// Notes that a message of `length` bytes begins.
     fn begin_message(&mut self, length: usize);
 }
 
-/// Whether something was wrong with what has been read so far.
+/// Whether anything that has been read so far was wrong.
 #[derive(Default)]
 struct Damage(bool);
 
 impl Damage {
-    /// A text.
+    /// Reads a string.
     fn text<'a>(&mut self, value: Value<'a>) -> Cow<'a, str> {
         let Value::Bytes(bytes) = value else {
             self.0 = true;
@@ -45,7 +45,7 @@ impl Damage {
         String::from_utf8_lossy(bytes)
     }
 
-    /// A text by which something is found again. A broken one would only mislead, so it counts as missing.
+    /// Reads a string that serves as a key. A damaged one would only mislead, so it counts as missing.
     fn key<'a>(&mut self, value: Value<'a>) -> &'a str {
         let bytes = match value {
             Value::Bytes(bytes) => bytes,
@@ -57,7 +57,7 @@ impl Damage {
         })
     }
 
-    /// A number.
+    /// Reads a number.
     fn number(&mut self, value: Value<'_>) -> u64 {
         let Value::Varint(number) = value else {
             self.0 = true;
@@ -66,7 +66,7 @@ impl Damage {
         number
     }
 
-    /// The fields of a message within a message.
+    /// Reads the fields of a nested message.
     #[inline]
     fn message<'a>(&mut self, value: Value<'a>, mut take: impl FnMut(&mut Self, u32, Value<'a>)) {
         let Value::Bytes(message) = value else {
@@ -76,7 +76,7 @@ impl Damage {
         self.fields(message, &mut take);
     }
 
-    /// The fields of a message. What follows a broken one is lost.
+    /// Reads the fields of a message. What follows a damaged field is lost.
     #[inline]
     fn fields<'a>(&mut self, message: &'a [u8], mut take: impl FnMut(&mut Self, u32, Value<'a>)) {
         let mut fields = Fields::new(message);
@@ -87,8 +87,8 @@ impl Damage {
     }
 }
 
-/// The labels that say what an entry belongs to, as they are on the wire: most are not needed, since the metadata
-/// says the same.
+/// The labels that say what an entry belongs to, undecoded: most of them are not needed, since the metadata says the
+/// same.
 struct PodLabels<'a> {
     uid: Value<'a>,
     name: Value<'a>,
@@ -111,7 +111,7 @@ impl<'a> PodLabels<'a> {
             (2, _) => value = field,
             _ => {}
         });
-        // No two of them are of one length, so this compares once at most.
+        // Their lengths all differ, so that at most one of these compares bytes.
         if key == labels::POD_UID.as_bytes() {
             self.uid = value;
         } else if key == labels::POD_NAME.as_bytes() {
@@ -241,7 +241,7 @@ impl Lean for ContainerList {
     }
 }
 
-/// The state of a sandbox by its number on the wire.
+/// Converts the number of a sandbox state on the wire.
 pub(crate) fn sandbox_state(number: i32) -> SandboxState {
     match v1::PodSandboxState::try_from(number) {
         Ok(v1::PodSandboxState::SandboxReady) => SandboxState::Ready,
@@ -250,7 +250,7 @@ pub(crate) fn sandbox_state(number: i32) -> SandboxState {
     }
 }
 
-/// The state of a container by its number on the wire.
+/// Converts the number of a container state on the wire.
 pub(crate) fn container_state(number: i32) -> ContainerState {
     match v1::ContainerState::try_from(number) {
         Ok(v1::ContainerState::ContainerCreated) => ContainerState::Created,

@@ -1,8 +1,9 @@
 //! CRI v1, the protocol between a node agent and a container runtime such as containerd or CRI-O, for Rust programs.
 //!
-//! Two clients, [`RuntimeClient`] and [`ImageClient`], with a method for each call of the protocol. They connect when
-//! they are first used and again when the runtime was restarted; every call has a deadline, is counted under the
-//! kubelet's metric names, and fails with an [`Error`] that says which call, what kind of failure, and what to do.
+//! There are two clients, [`RuntimeClient`] and [`ImageClient`], with a method for each call of the protocol. They
+//! connect when they are first used, and reconnect after the runtime was restarted. Every call is counted under the
+//! kubelet's metric names, has a time limit unless it may take as long as it likes ([`Options::limit`]), and fails with
+//! an [`Error`] that says which call failed, how, and what to do about it.
 //!
 //! ```no_run
 //! use rubelet_cri::{ListFilter, Metrics, Options, RuntimeClient};
@@ -27,25 +28,25 @@
 //!
 //! # Observing
 //!
-//! What a pod lifecycle event generator asks all the time gives values of [`rubelet_model`] rather than messages, and
-//! is made to be asked often:
+//! The calls that a pod lifecycle event generator makes all the time return values of [`rubelet_model`] instead of
+//! messages, and are built to be called often:
 //!
 //! - [`RuntimeClient::list_sandboxes`] and [`RuntimeClient::list_containers`] read only what a list view needs, while
 //!   the answer arrives, in whichever way the runtime can send it: streamed, in one piece, or state by state if one
 //!   piece would be too large. [`assemble`] makes pods of them.
-//! - [`RuntimeClient::sandbox_status`] and [`RuntimeClient::container_status`] inspect one thing.
-//! - [`RuntimeClient::get_container_events`] follows what happens.
+//! - [`RuntimeClient::sandbox_status`] and [`RuntimeClient::container_status`] inspect a single sandbox or container.
+//! - [`RuntimeClient::get_container_events`] follows the runtime's events.
 //!
-//! A thing that is not understood is not a thing removed: an entry that cannot be decoded is shown in state *unknown*,
-//! or at least counted, and costs no other entry. Every answer says which connection it came over
-//! ([`SandboxList::epoch`]), since a runtime that restarts may not know everything at once.
+//! What is not understood is not taken as removed: an entry that cannot be decoded is shown in state *unknown*, or at
+//! least counted, and affects no other entry. Every list says which connection it came over ([`SandboxList::epoch`]),
+//! since a runtime that has restarted may not know everything at once.
 //!
 //! # Serving
 //!
-//! [`v1`] has the protocol itself: messages, and traits for servers. [`Listener`] is a socket to serve them on, with
-//! tonic 0.14 (features `server` and `router`).
+//! [`v1`] is the protocol itself: messages, clients, and traits for servers. [`Listener`] is a socket to serve them on,
+//! with tonic 0.14 (features `server` and `router`).
 //!
-//! [`model`] is the crate `rubelet-model`, whose types stand in many signatures here.
+//! [`model`] is the crate `rubelet-model`, whose types appear in many signatures here.
 
 pub mod labels;
 
@@ -85,12 +86,12 @@ pub use operation::Operation;
 pub use options::Options;
 pub use server::{BindError, Listener};
 
-// What the READMEs say compiles.
+// Makes `cargo test` compile the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// The protocol itself: messages, clients and servers, generated.
+/// The protocol itself, generated: messages, clients and servers.
 #[expect(
     missing_docs,
     clippy::all,

@@ -1,7 +1,7 @@
-//! The way to a runtime: one connection at a time, made when it is needed and made again when it broke.
+//! The way to a runtime: one connection at a time, opened when it is needed and reopened when it has broken.
 //!
-//! While the last attempt to connect has failed and its wait is not over, calls fail at once with its error; after
-//! that the next call tries anew. There is no limit to the tries. Nothing runs in the background for this.
+//! For a while after a failed attempt to connect, calls fail at once with its error; after that, the next call tries
+//! again. There is no limit to the attempts. Nothing runs in the background for this.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +13,12 @@ use crate::backoff::Backoff;
 use crate::connection::{ConnectError, Connection};
 use crate::{Endpoint, ErrorKind, Options};
 
-/// The connection to a runtime, and how to get another.
+/// The connection to a runtime, and the means to get another one.
 #[derive(Debug)]
 pub(crate) struct Link {
     endpoint: Endpoint,
     options: Options,
-    /// Held by whoever connects. The others wait for it, rather than connect as well.
+    /// Held while connecting. Other callers wait for the outcome instead of connecting as well.
     dialling: tokio::sync::Mutex<()>,
     state: Mutex<State>,
     epoch: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct Link {
 struct State {
     current: Option<Arc<Connection>>,
     backoff: Backoff,
-    /// The last failure, and until when it answers for the runtime.
+    /// The last failure, and until when calls fail with it.
     failed: Option<(ConnectError, Instant)>,
 }
 
@@ -47,7 +47,7 @@ impl Link {
         &self.endpoint
     }
 
-    /// The number of the last connection; 0 before the first.
+    /// The number of the latest connection; 0 before the first.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
@@ -60,9 +60,9 @@ impl Link {
         }
     }
 
-    /// A connection that was alive a moment ago.
+    /// Returns a connection that was open a moment ago.
     ///
-    /// Dropping the future while it connects gives the attempt up; the next in line then starts one of its own.
+    /// Dropping the future while it connects gives up the attempt; the next caller in line then starts one of its own.
     pub(crate) async fn connection(&self) -> Result<Arc<Connection>, ConnectError> {
         if let Some(answer) = self.state.lock().answer() {
             return answer;
@@ -95,7 +95,7 @@ impl Link {
 }
 
 impl State {
-    /// What is known without connecting: the connection, or why there is none.
+    /// Returns what is known without connecting: the connection, or why there is none. `None` if it is time to connect.
     fn answer(&mut self) -> Option<Result<Arc<Connection>, ConnectError>> {
         if let Some(connection) = &self.current {
             if connection.is_open() {

@@ -1,7 +1,7 @@
-//! What the list calls tell, as far as a list view needs it.
+//! The answers to list calls, reduced to what a list view needs.
 //!
-//! A list keeps all its texts in one piece of memory, and its entries are views into it: reading ten thousand entries
-//! takes a handful of allocations.
+//! A list keeps all its strings in one buffer, and its entries are views into it: reading ten thousand entries takes a
+//! handful of allocations.
 
 use foldhash::{HashSet, HashSetExt};
 use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState, UnixNanos};
@@ -11,8 +11,8 @@ use rubelet_model::{ContainerState, PodUid, RuntimePod, SandboxState, UnixNanos}
 pub enum ListFilter<'a> {
     /// All of them.
     All,
-    /// Those that carry the UID label of this pod. Pods made by hand may lack it and are then not found;
-    /// [`RuntimePod::selectable`] tells.
+    /// Those that carry the UID label of this pod. Pods created by hand may lack the label, and are then not found;
+    /// [`RuntimePod::selectable`] says so.
     Pod(&'a PodUid),
 }
 
@@ -21,21 +21,21 @@ pub enum ListFilter<'a> {
 pub struct SandboxEntry<'a> {
     /// Its id.
     pub id: &'a str,
-    /// The UID of its pod, by its metadata, else by its label; empty if the runtime was not told.
+    /// The UID of its pod, from its metadata, else from its label; empty if the runtime was not given one.
     pub pod_uid: &'a str,
     /// The namespace of its pod, likewise.
     pub pod_namespace: &'a str,
     /// The name of its pod, likewise.
     pub pod_name: &'a str,
-    /// Whether a list filtered by `pod_uid` finds it: whether its label says the same.
+    /// Whether a list filtered by `pod_uid` finds it, that is, whether its UID label has the same value.
     pub selectable: bool,
-    /// How many sandboxes this pod had before it.
+    /// How many sandboxes the pod had before this one.
     pub attempt: u32,
     /// Its state; unknown if the entry is damaged.
     pub state: SandboxState,
-    /// When it was made.
+    /// When the runtime created it.
     pub created_at: UnixNanos,
-    /// Whether some of it could not be read.
+    /// Whether part of the entry could not be read.
     pub damaged: bool,
 }
 
@@ -44,23 +44,23 @@ pub struct SandboxEntry<'a> {
 pub struct ContainerEntry<'a> {
     /// Its id.
     pub id: &'a str,
-    /// The id of its sandbox; empty if the runtime did not say.
+    /// The id of its sandbox; empty if the runtime did not report one.
     pub sandbox: &'a str,
-    /// Its name in the pod, by its metadata, else by its label; empty if the runtime was not told.
+    /// Its name in the pod, from its metadata, else from its label; empty if the runtime was not given one.
     pub name: &'a str,
-    /// The UID of its pod, by its label; empty if it has none.
+    /// The UID of its pod, from its label; empty if it has none.
     pub pod_uid: &'a str,
-    /// The namespace of its pod, by its label; empty if it has none.
+    /// The namespace of its pod, from its label; empty if it has none.
     pub pod_namespace: &'a str,
-    /// The name of its pod, by its label; empty if it has none.
+    /// The name of its pod, from its label; empty if it has none.
     pub pod_name: &'a str,
-    /// How many containers of this name the pod had before it.
+    /// How many containers of this name the pod had before this one.
     pub attempt: u32,
     /// Its state; unknown if the entry is damaged.
     pub state: ContainerState,
-    /// When it was made.
+    /// When the runtime created it.
     pub created_at: UnixNanos,
-    /// Whether some of it could not be read.
+    /// Whether part of the entry could not be read.
     pub damaged: bool,
 }
 
@@ -69,14 +69,14 @@ pub struct ContainerEntry<'a> {
 pub struct SandboxList {
     text: String,
     rows: Vec<SandboxRow>,
-    /// How many entries, at least, could not be read so far as to know what they are and whose. While it is not zero,
-    /// nothing that is missing may be taken as removed.
+    /// At least this many entries could not be read well enough to know what they are and to which pod they belong.
+    /// While it is not zero, do not take a missing entry as removed.
     pub unreadable: usize,
-    /// The connection that answered.
+    /// The number of the connection that answered.
     pub epoch: u64,
-    /// The size of all messages that it came in, in bytes: of the one that it would take if it came in one.
+    /// The total size of the messages received, in bytes: what one message with everything would take.
     pub size: usize,
-    /// Whether it came state by state, since all of it was too large for one message.
+    /// Whether it was read state by state, since all of it was too large for one message.
     pub in_parts: bool,
 }
 
@@ -85,36 +85,36 @@ pub struct SandboxList {
 pub struct ContainerList {
     text: String,
     rows: Vec<ContainerRow>,
-    /// How many entries, at least, could not be read so far as to know what they are and whose. While it is not zero,
-    /// nothing that is missing may be taken as removed.
+    /// At least this many entries could not be read well enough to know what they are and to which pod they belong.
+    /// While it is not zero, do not take a missing entry as removed.
     pub unreadable: usize,
-    /// The connection that answered.
+    /// The number of the connection that answered.
     pub epoch: u64,
-    /// The size of all messages that it came in, in bytes: of the one that it would take if it came in one.
+    /// The total size of the messages received, in bytes: what one message with everything would take.
     pub size: usize,
-    /// Whether it came state by state, since all of it was too large for one message.
+    /// Whether it was read state by state, since all of it was too large for one message.
     pub in_parts: bool,
 }
 
-/// Pods, put together from a list of sandboxes and a list of containers.
+/// Pods, assembled from a list of sandboxes and a list of containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodListing {
-    /// The pods, each once, their sandboxes and containers [sorted](RuntimePod::sort).
+    /// The pods, each once, with their sandboxes and containers [sorted](RuntimePod::sort).
     pub pods: Vec<RuntimePod>,
-    /// How many entries, at least, could not be read so far as to know what they are and whose. While it is not zero,
-    /// nothing that is missing may be taken as removed.
+    /// At least this many entries could not be read well enough to know what they are and to which pod they belong.
+    /// While it is not zero, do not take a missing entry as removed.
     pub unreadable: usize,
-    /// The connection that both lists came over; `None` if they came over different ones, so that the runtime may
-    /// have restarted in between.
+    /// The number of the connection that both lists came over; `None` if they came over different ones, so that the
+    /// runtime may have restarted in between.
     pub epoch: Option<u64>,
 }
 
-/// Where in the text of its list a text ends; it begins where the one before it ends.
+/// Where a string ends in the buffer of its list; it begins where the one before it ends.
 type End = u32;
 
 #[derive(Clone, Copy, Debug)]
 struct SandboxRow {
-    /// Where the texts begin, and where id, UID, namespace and name end.
+    /// Where the strings begin, and where id, UID, namespace and name end.
     text: [End; 5],
     selectable: bool,
     attempt: u32,
@@ -125,7 +125,7 @@ struct SandboxRow {
 
 #[derive(Clone, Copy, Debug)]
 struct ContainerRow {
-    /// Where the texts begin, and where id, sandbox, name, UID, namespace and name of the pod end.
+    /// Where the strings begin, and where id, sandbox, name, and the pod's UID, namespace and name end.
     text: [End; 7],
     attempt: u32,
     state: ContainerState,
@@ -133,7 +133,7 @@ struct ContainerRow {
     damaged: bool,
 }
 
-/// Puts texts at the end of `all`, and says where they are. `None` if there is no room for them.
+/// Appends strings to `all`, and returns where they are; `None` if there is no room for them.
 fn put<const N: usize, const M: usize>(all: &mut String, texts: [&str; N]) -> Option<[End; M]> {
     const { assert!(M == N + 1, "one place more than texts") };
     let added: usize = texts.iter().map(|text| text.len()).sum();
@@ -146,25 +146,26 @@ fn put<const N: usize, const M: usize>(all: &mut String, texts: [&str; N]) -> Op
     Some(ends)
 }
 
-/// The text that was put at a place.
+/// Returns the string with this index.
 fn get<'a, const M: usize>(all: &'a str, ends: &[End; M], index: usize) -> &'a str {
     all.get(ends[index] as usize..ends[index + 1] as usize).unwrap_or_default()
 }
 
 impl SandboxList {
-    /// How many entries it has.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether it has no entry.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Its entries, each once, in no particular order.
+    /// Iterates over the entries, in no particular order. A sandbox that the runtime shows twice in one answer may
+    /// appear twice; [`assemble`](crate::assemble()) then uses the later entry.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = SandboxEntry<'_>> {
         self.rows.iter().map(|row| {
             let text = |index| get(&self.text, &row.text, index);
@@ -199,33 +200,34 @@ impl SandboxList {
         });
     }
 
-    /// Forgets everything, but keeps the memory, unless it is much more than the last use took.
+    /// Removes all entries, but keeps the memory, unless it is much more than the last use needed.
     pub(crate) fn clear(&mut self) {
         empty(&mut self.text, &mut self.rows);
         (self.unreadable, self.epoch, self.size) = (0, 0, 0);
         self.in_parts = false;
     }
 
-    /// Of entries with the same id, keeps the one that was added last.
+    /// Keeps only the last of several entries with the same id.
     pub(crate) fn keep_last(&mut self) {
         keep_last(&self.text, &mut self.rows, |row| &row.text);
     }
 }
 
 impl ContainerList {
-    /// How many entries it has.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether it has no entry.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Its entries, each once, in no particular order.
+    /// Iterates over the entries, in no particular order. A container that the runtime shows twice in one answer may
+    /// appear twice; [`assemble`](crate::assemble()) then uses the later entry.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = ContainerEntry<'_>> {
         self.rows.iter().map(|row| {
             let text = |index| get(&self.text, &row.text, index);
@@ -260,14 +262,14 @@ impl ContainerList {
         });
     }
 
-    /// Forgets everything, but keeps the memory, unless it is much more than the last use took.
+    /// Removes all entries, but keeps the memory, unless it is much more than the last use needed.
     pub(crate) fn clear(&mut self) {
         empty(&mut self.text, &mut self.rows);
         (self.unreadable, self.epoch, self.size) = (0, 0, 0);
         self.in_parts = false;
     }
 
-    /// Of entries with the same id, keeps the one that was added last.
+    /// Keeps only the last of several entries with the same id.
     pub(crate) fn keep_last(&mut self) {
         keep_last(&self.text, &mut self.rows, |row| &row.text);
     }
@@ -282,7 +284,7 @@ fn empty<R>(text: &mut String, rows: &mut Vec<R>) {
     rows.clear();
 }
 
-/// Removes the rows whose id, their first text, comes again later.
+/// Removes the rows whose id, their first string, occurs again later.
 fn keep_last<R, const M: usize>(text: &str, rows: &mut Vec<R>, ends: impl Fn(&R) -> &[End; M]) {
     let mut seen = HashSet::with_capacity(rows.len());
     rows.reverse();

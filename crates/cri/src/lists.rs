@@ -1,21 +1,24 @@
-//! How a list is read, whatever the runtime can do and however long the list is.
+//! How a list is read, whatever the runtime supports and however long the list is:
 //!
-//! 1. As a stream, if the runtime has streamed lists. They have no limit of size.
-//! 2. Else in one answer.
-//! 3. If that is too large for a message, one list for each state.
+//! 1. as a stream, if the runtime has streamed lists, which have no size limit;
+//! 2. otherwise in one answer;
+//! 3. if that is too large for a message, with one list for each state.
 //!
-//! What a runtime lacks is remembered for as long as the connection lasts, so it is asked only once; that one answer
-//! is too large is remembered for a few minutes. A list that fails half-way fails as a whole, and all of one list is
-//! read over one connection.
+//! The list of a single pod is short, so it starts with step 2.
+//!
+//! If the runtime lacks streamed lists, that is remembered for as long as the connection lasts; that one answer is too
+//! large is remembered for five minutes. A list that fails half-way fails as a whole, and all of a list is read over
+//! one connection.
 //!
 //! # Lists by state are complete
 //!
-//! While several lists are read, things change state, and one that moves from a list yet to come into one already
-//! read would be missed. States are therefore read in the order in which things pass through them: a container goes
-//! from *unknown* (after a restart of the runtime) to *exited*, from *created* to *running* or *exited*, and from
-//! *running* to *exited*; a sandbox from *ready* to *not ready*. No move leads backwards, short of a restart of the
-//! runtime, which ends the connection and so fails the list. So whatever existed before the first list and was not
-//! removed before the last is found, at least once; if found twice, the later answer counts.
+//! While several lists are read, things change state, and one that moves from a state whose list is still to be read
+//! into a state whose list has already been read would be missed. States are therefore read in the order in which
+//! things pass through them: a container goes from *unknown* (after a restart of the runtime) to *exited*, from
+//! *created* to *running* or *exited*, and from *running* to *exited*; a sandbox goes from *ready* to *not ready*.
+//! Nothing moves backwards unless the runtime restarts, which ends the connection and so fails the list. So everything
+//! that existed before the first list and was not removed before the last one is found at least once; if it is found
+//! twice, the later entry counts.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,10 +35,10 @@ use crate::call::{Attempt, is_too_large};
 use crate::lean::Lean;
 use crate::{ContainerList, ListFilter, SandboxList, labels, v1};
 
-/// How long to believe that a list does not fit into one answer.
+/// How long to assume that a list does not fit into one answer.
 const TOO_LARGE_FOR: Duration = Duration::from_secs(300);
 
-/// What a connection has learned about the lists of its runtime.
+/// What is known about the lists of the runtime, for as long as the connection lasts.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
     sandboxes: Lesson,
@@ -57,7 +60,7 @@ impl Lesson {
 
 /// A kind of list that runtimes have.
 pub(crate) trait Listed: Lean {
-    /// The method that answers in one message.
+    /// The method that answers with one message.
     const UNARY: &'static str;
     /// The method that answers with a stream.
     const STREAM: &'static str;
@@ -67,23 +70,23 @@ pub(crate) trait Listed: Lean {
     /// The request, for all states or for one.
     fn request(pod: Option<&PodUid>, state: Option<i32>) -> Bytes;
 
-    /// What is known about such lists.
+    /// What is known about lists of this kind.
     fn lesson(learned: &Learned) -> &Lesson;
 
-    /// Forgets everything, but keeps the memory.
+    /// Removes all entries, but keeps the memory.
     fn clear(&mut self);
 
-    /// Whether there is nothing in it, readable or not.
+    /// Whether it has no entries, neither readable nor unreadable ones.
     fn holds_nothing(&self) -> bool;
 
-    /// Of entries with the same id, keeps the one that was added last.
+    /// Keeps only the last of several entries with the same id.
     fn keep_last(&mut self);
 
-    /// It came state by state.
+    /// Notes that the list was read state by state.
     fn note_parts(&mut self);
 }
 
-/// Reads a list in whichever way works, into the memory of `spare`.
+/// Reads a list in whichever way works, reusing the memory of `spare`.
 pub(crate) async fn read<L: Listed>(
     attempt: &Attempt,
     mut spare: L,
@@ -92,7 +95,7 @@ pub(crate) async fn read<L: Listed>(
     spare.clear();
     match filter {
         ListFilter::All => all(attempt, spare).await,
-        // The list of one pod is short: asking for a stream first would only cost time.
+        // The list of one pod is short: trying a stream first would only cost time.
         ListFilter::Pod(uid) => match one(attempt, L::request(Some(uid), None), spare).await {
             Err(status) if is_too_large(&status) => by_state(attempt, Some(uid)).await,
             answer => answer,
@@ -104,7 +107,8 @@ async fn all<L: Listed>(attempt: &Attempt, mut spare: L) -> Result<L, Status> {
     let lesson = L::lesson(&attempt.connection().learned);
     if !lesson.no_stream.load(Ordering::Relaxed) {
         match attempt.list(L::STREAM, L::request(None, None), std::mem::take(&mut spare)).await {
-            // An empty stream may mean that nothing is there, or a method that does nothing: see what the other says.
+            // An empty stream may mean that there is nothing, or that the method does nothing: the other method
+            // decides.
             Ok((mut list, _)) if !list.holds_nothing() => {
                 list.keep_last();
                 return Ok(list);
@@ -140,7 +144,7 @@ async fn by_state<L: Listed>(attempt: &Attempt, pod: Option<&PodUid>) -> Result<
 /// Reads a list that comes in one answer.
 async fn one<L: Listed>(attempt: &Attempt, request: Bytes, list: L) -> Result<L, Status> {
     match attempt.list(L::UNARY, request, list).await? {
-        // A success without an answer must not pass for an empty list.
+        // A success without a message must not be mistaken for an empty list.
         (_, 0) => Err(Status::internal("a success without an answer")),
         (list, _) => Ok(list),
     }

@@ -1,4 +1,4 @@
-//! What the calls cost, under the kubelet's metric names, so that its dashboards and alerts keep working.
+//! Counts and durations of the calls, under the kubelet's metric names, so that its dashboards and alerts keep working.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct ByHandler {
     runtime_handler: String,
 }
 
-/// Counters and histograms of calls. Clones count together.
+/// Counters and histograms of calls. Clones share their values.
 ///
 /// One set may serve any number of clients.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ fn sandbox_buckets() -> Histogram {
 }
 
 impl Default for Metrics {
-    /// Metrics that nobody has registered yet.
+    /// Creates metrics that are not registered anywhere.
     fn default() -> Self {
         Self {
             operations: Family::default(),
@@ -54,7 +54,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Adds the families to `registry`, under the kubelet's names.
+    /// Registers the metric families, under the kubelet's names.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "kubelet_runtime_operations",
@@ -83,13 +83,13 @@ impl Metrics {
         );
     }
 
-    /// How many times `operation` was called.
+    /// The number of calls of `operation`.
     #[must_use]
     pub fn calls(&self, operation: Operation) -> u64 {
         read(&self.operations, operation)
     }
 
-    /// How many calls of `operation` failed.
+    /// The number of calls of `operation` that failed.
     #[must_use]
     pub fn errors(&self, operation: Operation) -> u64 {
         read(&self.errors, operation)

@@ -1,4 +1,4 @@
-//! The calls of the CRI, by the names that the kubelet's metrics give them.
+//! The calls of the CRI, under the names that the kubelet's metrics give them.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// Every operation.
+            /// All operations.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The value of the kubelet's metric label `operation_type`.
@@ -27,41 +27,41 @@ macro_rules! operations {
 }
 
 operations! {
-    Version = "version", "What runtime is it.";
-    Status = "status", "Is the runtime ready.";
-    RuntimeConfig = "runtime_config", "How the runtime is configured.";
+    Version = "version", "Get the name and version of the runtime.";
+    Status = "status", "Get whether the runtime and its network are ready.";
+    RuntimeConfig = "runtime_config", "Get the configuration of the runtime.";
     UpdateRuntimeConfig = "update_runtime_config", "Configure the runtime.";
-    RunPodSandbox = "run_podsandbox", "Make and start a sandbox.";
-    StopPodSandbox = "stop_podsandbox", "Stop a sandbox and what runs in it.";
+    RunPodSandbox = "run_podsandbox", "Create and start a sandbox.";
+    StopPodSandbox = "stop_podsandbox", "Stop a sandbox and what is running in it.";
     RemovePodSandbox = "remove_podsandbox", "Remove a sandbox and what is in it.";
     PodSandboxStatus = "podsandbox_status", "Inspect a sandbox.";
     ListPodSandbox = "list_podsandbox", "List sandboxes.";
-    UpdatePodSandboxResources = "update_podsandbox_resources", "Change what a sandbox may use.";
-    PortForward = "port_forward", "Prepare a port forward into a sandbox.";
-    CreateContainer = "create_container", "Make a container.";
+    UpdatePodSandboxResources = "update_podsandbox_resources", "Change the resources that a sandbox may use.";
+    PortForward = "port_forward", "Prepare to forward ports into a sandbox.";
+    CreateContainer = "create_container", "Create a container.";
     StartContainer = "start_container", "Start a container.";
     StopContainer = "stop_container", "Stop a container.";
     RemoveContainer = "remove_container", "Remove a container.";
     ListContainers = "list_containers", "List containers.";
     ContainerStatus = "container_status", "Inspect a container.";
-    UpdateContainer = "update_container", "Change what a container may use.";
-    ReopenContainerLog = "reopen_container_log", "Open the log of a container anew.";
+    UpdateContainer = "update_container", "Change the resources that a container may use.";
+    ReopenContainerLog = "reopen_container_log", "Reopen the log of a container.";
     CheckpointContainer = "checkpoint_container", "Save a running container.";
     ExecSync = "exec_sync", "Run a command in a container and wait for it.";
-    Exec = "exec", "Prepare a command in a container.";
+    Exec = "exec", "Prepare to run a command in a container.";
     Attach = "attach", "Prepare to attach to a container.";
-    ContainerStats = "container_stats", "What a container uses.";
-    ListContainerStats = "list_container_stats", "What containers use.";
-    PodSandboxStats = "podsandbox_stats", "What a sandbox uses.";
-    ListPodSandboxStats = "list_podsandbox_stats", "What sandboxes use.";
-    ListMetricDescriptors = "list_metric_descriptors", "Which metrics the runtime has.";
-    ListPodSandboxMetrics = "list_podsandbox_metrics", "The runtime's metrics of sandboxes.";
-    GetContainerEvents = "get_container_events", "Follow what happens to containers.";
+    ContainerStats = "container_stats", "Get the resource usage of a container.";
+    ListContainerStats = "list_container_stats", "Get the resource usage of containers.";
+    PodSandboxStats = "podsandbox_stats", "Get the resource usage of a sandbox.";
+    ListPodSandboxStats = "list_podsandbox_stats", "Get the resource usage of sandboxes.";
+    ListMetricDescriptors = "list_metric_descriptors", "List the metrics that the runtime provides.";
+    ListPodSandboxMetrics = "list_podsandbox_metrics", "Get the runtime's metrics of sandboxes.";
+    GetContainerEvents = "get_container_events", "Follow the events of sandboxes and containers.";
     ListImages = "list_images", "List images.";
     ImageStatus = "image_status", "Inspect an image.";
-    PullImage = "pull_image", "Fetch an image.";
+    PullImage = "pull_image", "Pull an image.";
     RemoveImage = "remove_image", "Remove an image.";
-    ImageFsInfo = "image_fs_info", "Where images are and what they use.";
+    ImageFsInfo = "image_fs_info", "Get where images are stored and how much space they use.";
 }
 
 impl fmt::Display for Operation {

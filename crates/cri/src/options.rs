@@ -1,13 +1,13 @@
-//! How long a call may take, and other choices of a client.
+//! Time limits of calls, and other options of a client.
 
 use std::time::Duration;
 
 use crate::Operation;
 
-/// No limit is longer than this: what is meant by more is "for ever", and clocks overflow.
+/// The longest limit. A longer one means "for ever", and would overflow clocks.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// How a client behaves. The defaults suit a node agent.
+/// The options of a client. The defaults suit a node agent.
 ///
 /// ```
 /// let mut options = rubelet_cri::Options::default();
@@ -16,14 +16,16 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// How long a call may take that has no rule of its own: 2 minutes, the kubelet's `runtimeRequestTimeout`.
+    /// The time limit of calls without a more specific limit. Default: 2 minutes, as the kubelet's
+    /// `runtimeRequestTimeout`.
     pub call_timeout: Duration,
-    /// How long it may take to answer a question about one thing (version, status of the runtime, of a sandbox, of
-    /// a container): 10 seconds. Runtimes answer these from memory; one that does not is worth knowing about early.
+    /// The time limit of calls about one thing (the runtime's version or status, the status of a sandbox or of a
+    /// container). Default: 10 seconds. Runtimes answer these from memory; one that does not is worth knowing about
+    /// early.
     pub inspect_timeout: Duration,
-    /// How long a runtime may take to accept a connection and to greet: 5 seconds.
+    /// How long a runtime may take to accept a connection and to greet. Default: 5 seconds.
     pub connect_timeout: Duration,
-    /// The largest message that is accepted, in bytes: 128 MiB, more than any known runtime sends.
+    /// The largest message that is accepted, in bytes. Default: 128 MiB, more than any known runtime sends.
     pub max_answer: usize,
 }
 
@@ -39,10 +41,11 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How long `operation` may take, connecting included; `None` if it may take as long as it likes.
+    /// The time limit of `operation`, including the time it takes to connect; `None` if it may take as long as it
+    /// likes: image pulls, event streams, and commands without a timeout.
     ///
-    /// `own` is the time that the call itself gives to what it starts: the grace of a container that is stopped, the
-    /// timeout of a command. Other calls ignore it.
+    /// `own` is the time that the call itself grants to what it starts: the grace period of a container that is
+    /// stopped, the timeout of a checkpoint or a command. It is added to the limit of such calls; others ignore it.
     #[must_use]
     pub fn limit(&self, operation: Operation, own: Duration) -> Option<Duration> {
         let limit = match operation {
@@ -63,8 +66,9 @@ impl Options {
     }
 }
 
-/// A duration in whole seconds, as the protocol wants it. Rounded up: rounded down, half a second would be none, and
-/// none often means "for ever". Never more than a runtime can count in nanoseconds: containerd takes more for no time at all.
+/// Converts a duration to whole seconds, as the protocol requires. It is rounded up: rounded down, half a second would
+/// become zero, which often means "for ever". The result is never more than a runtime can count in nanoseconds, since
+/// containerd takes anything longer as zero.
 pub(crate) fn whole_seconds(duration: Duration) -> i64 {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     i64::try_from(seconds.min(LONGEST.as_secs())).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! The socket of a runtime: bound so that only its owner can use it, and never taken from a runtime that lives.
+//! The socket of a runtime: only its owner can use it, and it is never taken away from a runtime that is running.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -16,7 +16,8 @@ const BACKLOG: u32 = 128;
 
 /// A listening socket: a stream of connections, for tonic's `serve_with_incoming`.
 ///
-/// The socket is removed from the file system when this is dropped, unless somebody else has put another in its place.
+/// When this is dropped, the socket is removed from the file system, unless somebody else has put another one in its
+/// place.
 ///
 /// ```no_run
 /// # async fn serve(runtime: impl rubelet_cri::v1::runtime_service_server::RuntimeService) -> Result<(), Box<dyn std::error::Error>> {
@@ -38,25 +39,25 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `endpoint`, with mode 0600. A socket left over by a runtime that is gone is replaced; a socket that
-    /// somebody listens on, or anything that is not a socket, is left alone.
+    /// Listens at `endpoint`, with mode 0600. A stale socket, left over by a runtime that is gone, is replaced. A
+    /// socket that somebody listens on, or anything that is not a socket, is left alone.
     ///
-    /// Two processes that bind the same endpoint at the same moment are not kept apart: whoever may be started twice
-    /// holds a lock of his own.
+    /// Two processes that bind the same endpoint at the same moment are not kept apart; a process that may be started
+    /// twice needs a lock of its own.
     pub async fn bind(endpoint: &Endpoint) -> Result<Self, BindError> {
         let path = endpoint.path();
         let failed = |source| BindError::Failed { endpoint: endpoint.clone(), source };
         clear(endpoint).await?;
         let socket = UnixSocket::new_stream().map_err(failed)?;
         socket.bind(path).map_err(failed)?;
-        // Nobody can connect before `listen`, so nobody slips in before the mode is set.
+        // Nobody can connect before `listen`, so the socket is never usable without its mode.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
         let listener = socket.listen(BACKLOG).map_err(failed)?;
         Ok(Self { listener, path: path.to_owned(), inode: inode(path) })
     }
 }
 
-/// Makes room for a new socket.
+/// Removes a stale socket.
 async fn clear(endpoint: &Endpoint) -> Result<(), BindError> {
     let path = endpoint.path();
     match std::fs::symlink_metadata(path) {
@@ -68,7 +69,7 @@ async fn clear(endpoint: &Endpoint) -> Result<(), BindError> {
     }
     match UnixStream::connect(path).await {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-        // A full queue, a missing permission: somebody may be there.
+        // After a full queue or a missing permission, somebody may still be there.
         Ok(_) | Err(_) => return Err(BindError::InUse { endpoint: endpoint.clone() }),
     }
     std::fs::remove_file(path).map_err(|source| BindError::Failed { endpoint: endpoint.clone(), source })
@@ -89,33 +90,33 @@ impl Stream for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if self.inode.is_some() && inode(&self.path) == self.inode {
-            // If it is gone already, good; if it cannot be removed, the next to bind finds it stale.
+            // If it is already gone, good; if it cannot be removed, the next `bind` finds it stale.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Why nobody can listen at an endpoint.
+/// Why an endpoint cannot be listened at.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody listens there.
+    /// Somebody listens there already.
     #[error("{endpoint} is in use by another runtime; stop it, or choose another endpoint")]
     InUse {
-        /// Where.
+        /// The endpoint.
         endpoint: Endpoint,
     },
-    /// There is a file, and not a socket.
+    /// There is something that is not a socket.
     #[error("{endpoint} is taken by something that is not a socket; remove it, or choose another endpoint")]
     NotASocket {
-        /// Where.
+        /// The endpoint.
         endpoint: Endpoint,
     },
     /// The system refuses.
     #[error("cannot listen at {endpoint}")]
     Failed {
-        /// Where.
+        /// The endpoint.
         endpoint: Endpoint,
-        /// What it says.
+        /// The error of the system.
         source: io::Error,
     },
 }

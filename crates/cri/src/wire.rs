@@ -1,35 +1,35 @@
-//! A walk over the fields of an encoded protobuf message, without copying and without trust.
+//! Iterates over the fields of an encoded protobuf message, without copying and without trusting it.
 //!
-//! Every length is checked; no input can make it panic or read past its end.
+//! Every length is checked; no input can cause a panic or a read past its end.
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     /// An integer, boolean or enum.
     Varint(u64),
     /// A string, bytes or message.
     Bytes(&'a [u8]),
-    /// A number of four or eight bytes. No message that we walk has one that matters.
+    /// A number of four or eight bytes. None of the messages that we read has one that matters.
     Fixed,
 }
 
-/// Why a message cannot be walked any further.
+/// Why no more fields of a message can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WireError<'a> {
     /// The message ends in the middle of a field.
     Truncated {
-        /// How many bytes, at least, the field lacks.
+        /// At least this many bytes are missing from the field.
         missing: usize,
-        /// If it is one of bytes: its number, and those bytes that are there.
+        /// For a field of bytes: its number, and those of its bytes that are there.
         start: Option<(u32, &'a [u8])>,
     },
-    /// A field number or wire type that the protocol does not have, or an integer that is too large. Groups, which
-    /// nobody uses any more, count as such.
+    /// A field number or wire type that the protocol does not have, or an integer that is too large. Groups, which are
+    /// obsolete, count as such.
     NotAField,
 }
 
-/// The fields of a message, in order of appearance. They end with the message, or before the first that is broken:
-/// [`Fields::error`] tells.
+/// The fields of a message, in order of appearance. The iterator ends with the message, or before the first broken
+/// field; [`Fields::error`] says which.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
@@ -41,17 +41,17 @@ impl<'a> Fields<'a> {
         Self { rest: message, error: None }
     }
 
-    /// What has not been walked yet; after an error, from the field that it is about.
+    /// The part that has not been read yet; after an error, it starts with the broken field.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Why the walk ended, if not because the message did.
+    /// Why the iteration ended, if not because the message did.
     pub(crate) fn error(&self) -> Option<WireError<'a>> {
         self.error
     }
 
-    /// A field whose key, and whose length or number, fit into a byte each: nearly all do.
+    /// Reads a field whose key fits into one byte, and so does its length or number: nearly all are like that.
     #[inline]
     fn short(&mut self) -> Option<(u32, Value<'a>)> {
         let [key @ 0x08..0x80, next @ 0..0x80, tail @ ..] = self.rest else { return None };
@@ -90,7 +90,7 @@ impl<'a> Iterator for Fields<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // What is broken is not short, so nothing is read after an error.
+        // A broken field is never short, so nothing is read after an error.
         self.short().or_else(|| self.any())
     }
 }
@@ -120,7 +120,7 @@ fn split<'a>(rest: &mut &'a [u8], length: usize, number: Option<u32>) -> Result<
     Ok(head)
 }
 
-/// An integer of up to ten bytes, seven bits each, lowest first.
+/// Reads an integer of up to ten bytes, with seven bits in each, lowest first.
 pub(crate) fn varint<'a>(rest: &mut &'a [u8]) -> Result<u64, WireError<'a>> {
     let mut value = 0;
     for index in 0..10 {

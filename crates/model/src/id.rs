@@ -1,4 +1,4 @@
-//! Identifiers. Each is its own type, so that a sandbox id cannot be passed where a container id is meant.
+//! Identifiers. Each kind is a type of its own, so that a sandbox id cannot be passed where a container id is meant.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -10,7 +10,7 @@ macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         ///
-        /// Cloning is a reference count; comparing and hashing go by the text.
+        /// Cloning only increments a reference count; comparison and hashing use the text.
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(from = "String", into = "String")]
         pub struct $name(Arc<str>);
@@ -74,8 +74,8 @@ macro_rules! id_type {
 }
 
 id_type! {
-    /// What tells one pod of this node from another: its Kubernetes UID, or the id of its sandbox when the
-    /// runtime was given none (a pod made by hand).
+    /// Identifies a pod on this node: its Kubernetes UID, or the id of its sandbox if the runtime was given no UID (as
+    /// for a pod created by hand).
     PodUid
 }
 id_type! {
@@ -87,26 +87,26 @@ id_type! {
     ContainerId
 }
 
-/// A pod by key and by the names that people use.
+/// A pod, by its key and by the names that people use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodRef {
     /// The key.
     pub uid: PodUid,
-    /// Its Kubernetes namespace; empty when the runtime was not told.
+    /// Its Kubernetes namespace; empty if the runtime was not given one.
     pub namespace: Arc<str>,
-    /// Its name; empty when the runtime was not told.
+    /// Its name; empty if the runtime was not given one.
     pub name: Arc<str>,
 }
 
 impl PodRef {
-    /// A pod by key, namespace and name.
+    /// Creates a reference to a pod from its key, namespace and name.
     pub fn new(uid: impl Into<PodUid>, namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { uid: uid.into(), namespace: namespace.into(), name: name.into() }
     }
 }
 
 impl fmt::Display for PodRef {
-    /// `namespace/name`, or the key of a pod without a name.
+    /// Writes `namespace/name`, or the key if the pod has no name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.name.is_empty() {
             fmt::Display::fmt(&self.uid, f)

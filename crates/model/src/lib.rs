@@ -1,15 +1,15 @@
 //! The vocabulary of rubelet: pods, sandboxes and containers as a container runtime reports them.
 //!
-//! Two views of the same world, and nothing else:
+//! There are two views of the same world:
 //!
-//! - the *list view* ([`RuntimePod`]): what two list calls tell about every pod, cheap, read often;
-//! - the *inspected view* ([`PodStatus`]): what the status calls tell about one pod, read when it changed.
+//! - the *list view* ([`RuntimePod`]): what the two list calls report about every pod; cheap, and read often;
+//! - the *inspected view* ([`PodStatus`]): what the status calls report about one pod; read when the pod has changed.
 //!
-//! A list view makes an inspected one (`PodStatus::from(&pod)`) with nothing in it that only an inspection tells: of use to
-//! fakes.
+//! A list view converts into an inspected view (`PodStatus::from(&pod)`) in which everything that only an inspection
+//! reports is empty. Fakes use this.
 //!
-//! There is no I/O, no async and no clock here. Wire types stay in `rubelet-cri`; desired state
-//! (pod specs) is another vocabulary and does not belong here.
+//! There is no I/O, no async and no clock here. Wire types stay in `rubelet-cri`; desired state (pod specs) is another
+//! vocabulary and does not belong here.
 
 mod id;
 mod listed;

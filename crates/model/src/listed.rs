@@ -1,4 +1,4 @@
-//! The list view: what the runtime's two list calls tell about a pod.
+//! The list view: what the runtime's two list calls report about a pod.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::{ContainerId, ContainerState, PodRef, SandboxId, SandboxState, UnixNa
 pub struct ListedSandbox {
     /// Its id.
     pub id: SandboxId,
-    /// How many sandboxes this pod had before it.
+    /// How many sandboxes the pod had before this one.
     pub attempt: u32,
     /// Its state.
     pub state: SandboxState,
-    /// When the runtime made it.
+    /// When the runtime created it.
     pub created_at: UnixNanos,
 }
 
@@ -25,25 +25,25 @@ pub struct ListedSandbox {
 pub struct ListedContainer {
     /// Its id.
     pub id: ContainerId,
-    /// Its name in the pod; empty when the runtime was not told.
+    /// Its name in the pod; empty if the runtime was not given one.
     pub name: Arc<str>,
     /// The sandbox it belongs to.
     pub sandbox: SandboxId,
-    /// How many containers of this name the pod had before it.
+    /// How many containers of this name the pod had before this one.
     pub attempt: u32,
     /// Its state.
     pub state: ContainerState,
-    /// When the runtime made it.
+    /// When the runtime created it.
     pub created_at: UnixNanos,
 }
 
-/// A pod in a list: every sandbox and container of it that the runtime still knows.
+/// A pod in a list, with every sandbox and container of it that the runtime still knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimePod {
     /// Which pod.
     pub pod: PodRef,
-    /// Whether a list filtered by the pod's UID label finds all of it. Pods made by hand often lack the
-    /// label; only a full list shows them.
+    /// Whether a list filtered by the pod's UID label finds all of it. Pods created by hand often lack the label; only
+    /// a full list shows them.
     pub selectable: bool,
     /// Its sandboxes, newest first once [sorted](Self::sort).
     pub sandboxes: Vec<ListedSandbox>,
@@ -52,20 +52,20 @@ pub struct RuntimePod {
 }
 
 impl RuntimePod {
-    /// A pod of which nothing is listed yet.
+    /// Creates a pod without sandboxes and containers.
     #[must_use]
     pub fn empty(pod: PodRef) -> Self {
         Self { pod, selectable: true, sandboxes: Vec::new(), containers: Vec::new() }
     }
 
-    /// Whether the runtime knows nothing of it.
+    /// Whether it has neither sandboxes nor containers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sandboxes.is_empty() && self.containers.is_empty()
     }
 
-    /// Puts sandboxes and containers in their one order, whatever the order of arrival: sandboxes by
-    /// attempt, then by age, newest first; containers by age, newest first; ties by id.
+    /// Sorts sandboxes and containers, so that the order in which they arrived does not matter: sandboxes by attempt,
+    /// then by creation time, newest first; containers by creation time, newest first; ties by id.
     pub fn sort(&mut self) {
         self.sandboxes.sort_by(|a, b| {
             (Reverse(a.attempt), Reverse(a.created_at), &a.id).cmp(&(

@@ -1,6 +1,6 @@
-//! The inspected view that a list view alone leads to: the start of a status in a fake or a test.
+//! Conversion from the list view to the inspected view: a starting point for the status of a fake or a test.
 //!
-//! What a list does not tell is empty, as of a runtime that does not tell it.
+//! Whatever a list does not report is empty, as if the runtime did not report it.
 
 use crate::{
     ContainerStatus, ListedContainer, ListedSandbox, PodStatus, RuntimePod, SandboxStatus, UnixNanos,

@@ -4,25 +4,25 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The state of a container, as the kubelet names it.
+/// The state of a container, under the kubelet's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerState {
-    /// Made, but never started.
+    /// Created, but never started.
     Created,
-    /// Its process runs.
+    /// Its process is running.
     Running,
-    /// Its process ended, or could not be started.
+    /// Its process has ended, or could not be started.
     Exited,
-    /// The runtime does not know, or said something that we do not understand.
+    /// The runtime does not know, or reported a state that we do not understand.
     Unknown,
 }
 
 impl ContainerState {
-    /// Every state, in declaration order.
+    /// All states, in declaration order.
     pub const ALL: [Self; 4] = [Self::Created, Self::Running, Self::Exited, Self::Unknown];
 
-    /// The kubelet's word for it, also used as a metric label.
+    /// The kubelet's word for the state, which is also the value of the metric label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,14 +46,14 @@ impl fmt::Display for ContainerState {
 pub enum SandboxState {
     /// It can hold running containers.
     Ready,
-    /// Its process ended or it was stopped. Its network may still wait to be freed.
+    /// Its process has ended, or it was stopped. Its network may not have been released yet.
     NotReady,
-    /// The runtime said something that we do not understand.
+    /// The runtime reported a state that we do not understand.
     Unknown,
 }
 
 impl SandboxState {
-    /// The word for it in output.
+    /// The word for the state in output.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The inspected view: what the runtime's status calls tell about one pod.
+//! The inspected view: what the runtime's status calls report about one pod.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::{ContainerId, ContainerState, PodRef, SandboxId, SandboxState, UnixNa
 pub struct PodStatus {
     /// Which pod.
     pub pod: PodRef,
-    /// Its addresses, those of the newest sandbox. They outlive the sandbox's readiness, so that a pod that
-    /// stops still says where it was.
+    /// The addresses of its newest sandbox. They are kept when the sandbox is no longer ready, so that a pod that is
+    /// stopping still shows where it was.
     pub ips: Vec<IpAddr>,
     /// Its sandboxes, newest first.
     pub sandboxes: Vec<SandboxStatus>,
@@ -28,7 +28,7 @@ impl PodStatus {
         Self { pod: PodRef::new(uid, "", ""), ips: Vec::new(), sandboxes: Vec::new(), containers: Vec::new() }
     }
 
-    /// The sandbox that new containers belong to: the newest one, if it is ready.
+    /// The sandbox to which new containers belong: the newest one, provided it is ready.
     #[must_use]
     pub fn active_sandbox(&self) -> Option<&SandboxStatus> {
         self.sandboxes.first().filter(|sandbox| sandbox.state == SandboxState::Ready)
@@ -40,13 +40,14 @@ impl PodStatus {
         self.containers.iter().filter(move |container| Some(&container.sandbox) == active)
     }
 
-    /// One of its containers.
+    /// The container with this id.
     #[must_use]
     pub fn container(&self, id: &ContainerId) -> Option<&ContainerStatus> {
         self.containers.iter().find(|container| container.id == *id)
     }
 
-    /// The newest instance of a container. By attempt first: clocks jump, attempts only grow.
+    /// The newest instance of a container. The attempt decides before the creation time: clocks jump, attempts only
+    /// grow.
     #[must_use]
     pub fn newest(&self, name: &str) -> Option<&ContainerStatus> {
         self.instances(name).max_by_key(|instance| instance.seniority())
@@ -61,12 +62,12 @@ impl PodStatus {
         (newest, others.max_by_key(|instance| instance.seniority()))
     }
 
-    /// All instances of a container, in no order.
+    /// All instances of a container, in no particular order.
     pub fn instances(&self, name: &str) -> impl Iterator<Item = &ContainerStatus> {
         self.containers.iter().filter(move |container| *container.name == *name)
     }
 
-    /// One of its sandboxes.
+    /// The sandbox with this id.
     #[must_use]
     pub fn sandbox(&self, id: &SandboxId) -> Option<&SandboxStatus> {
         self.sandboxes.iter().find(|sandbox| sandbox.id == *id)
@@ -78,24 +79,24 @@ impl PodStatus {
 pub struct SandboxStatus {
     /// Its id.
     pub id: SandboxId,
-    /// How many sandboxes this pod had before it.
+    /// How many sandboxes the pod had before this one.
     pub attempt: u32,
     /// Its state.
     pub state: SandboxState,
-    /// When the runtime made it.
+    /// When the runtime created it.
     pub created_at: UnixNanos,
-    /// Its addresses; empty on the host network.
+    /// Its addresses; empty on the host's network.
     pub ips: Vec<IpAddr>,
-    /// Whether the runtime tells of a network that should give it addresses. One that gives pods loopback only does not.
+    /// Whether the runtime reports a network that should provide addresses; false if pods get loopback only.
     #[serde(default)]
     pub has_network: bool,
-    /// Whether it is on the host's network; nothing if the runtime does not tell.
+    /// Whether it is on the host's network; `None` if the runtime does not report it.
     #[serde(default)]
     pub is_on_host_network: Option<bool>,
-    /// Whether it has users of its own; nothing if the runtime does not tell.
+    /// Whether it has a user namespace of its own; `None` if the runtime does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_own_users: Option<bool>,
-    /// The runtime handler that runs it; empty for the default one.
+    /// The runtime handler that runs it; empty for the default handler.
     pub runtime_handler: Arc<str>,
 }
 
@@ -108,59 +109,59 @@ pub struct ContainerStatus {
     pub name: Arc<str>,
     /// The sandbox it belongs to.
     pub sandbox: SandboxId,
-    /// How many containers of this name the pod had before it.
+    /// How many containers of this name the pod had before this one.
     pub attempt: u32,
     /// Its state.
     pub state: ContainerState,
-    /// When it was made.
+    /// When the runtime created it.
     pub created_at: UnixNanos,
     /// When its process started.
     pub started_at: UnixNanos,
     /// When its process ended.
     pub finished_at: UnixNanos,
-    /// The exit code of its process. Means something only once it has exited.
+    /// The exit code of its process. Meaningful only once the container has exited.
     pub exit_code: i32,
-    /// Why it is in this state, in the runtime's word (`Completed`, `Error`, `OOMKilled`, …).
+    /// Why it is in this state, in the runtime's words (`Completed`, `Error`, `OOMKilled`, …).
     pub reason: Arc<str>,
-    /// What the runtime has to say on top; often empty.
+    /// More about the reason, from the runtime; often empty.
     pub message: Arc<str>,
-    /// The image that was asked for.
+    /// The image that was requested.
     pub image: Arc<str>,
-    /// The image that was found for it.
+    /// The image that the request resolved to.
     pub image_ref: Arc<str>,
-    /// Where its log is; empty when it has none.
+    /// The path of its log; empty if it has none.
     pub log_path: Arc<str>,
-    /// The kubelet's hash of the container spec, if it was made by a kubelet or by us.
+    /// The kubelet's hash of the container spec; `None` if neither a kubelet nor rubelet created the container.
     pub hash: Option<u64>,
-    /// How many times the kubelet, or we, started it again.
+    /// How many times the kubelet or rubelet has restarted it.
     pub restart_count: u32,
-    /// Who its process runs as, if the runtime tells.
+    /// The user that its process runs as; `None` if the runtime does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<ContainerUser>,
 }
 
-/// Who a process runs as.
+/// The user and groups that a process runs as.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerUser {
-    /// The user.
+    /// The user id.
     pub uid: i64,
-    /// Its first group.
+    /// The id of the primary group.
     pub gid: i64,
-    /// All the others.
+    /// The ids of the supplementary groups.
     pub supplemental_groups: Vec<i64>,
 }
 
 impl ContainerStatus {
-    /// By which the instances of a container are told apart: the newest has the highest.
+    /// The key that orders the instances of a container: the newest has the greatest.
     #[must_use]
     pub fn seniority(&self) -> (u32, UnixNanos) {
         (self.attempt, self.created_at)
     }
 
-    /// The reason of a container that ended for want of memory.
+    /// The reason of a container that the kernel killed because memory ran out.
     pub const OOM_KILLED: &str = "OOMKilled";
 
-    /// Whether the kernel killed it for want of memory.
+    /// Whether the kernel killed it because memory ran out.
     #[must_use]
     pub fn is_oom_killed(&self) -> bool {
         &*self.reason == Self::OOM_KILLED

@@ -1,8 +1,8 @@
-//! What a runtime announces of its own accord.
+//! Announcements: what a runtime reports through its event stream.
 //!
 //! Announcements are hints: they say where to look, and how soon. They come late, twice, in any order, or not at all,
-//! and some runtimes hand each to one reader only, so nothing is believed because it was announced. There is one thing
-//! that only they can tell: that something lived and was gone before anybody looked, and how it ended.
+//! and some runtimes hand each one to a single reader, so nothing is believed because it was announced. Only one thing
+//! can be learned from announcements alone: that something lived and was gone before anybody looked, and how it ended.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,48 +12,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Exit, Subject};
 
-/// A step in the life of a container or sandbox, in the order in which they are taken.
+/// A step in the life of a container or sandbox. Steps are ordered as they are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum LifeStep {
-    /// It was made.
+    /// It was created.
     Created,
-    /// It runs; of a sandbox: it is ready.
+    /// It is running; for a sandbox: it is ready.
     Started,
-    /// It ended; of a sandbox: it is no longer ready.
+    /// It has ended; for a sandbox: it is no longer ready.
     Stopped,
     /// The runtime no longer knows it, or is about to forget it.
     Deleted,
 }
 
-/// One announcement.
+/// One announcement of a runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Announcement {
     /// The id of the container or sandbox.
     pub id: Arc<str>,
-    /// What it did.
+    /// What happened to it.
     pub step: LifeStep,
-    /// Of which pod, if the runtime says so.
+    /// The pod that it belongs to, if the runtime reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
-    /// What it is, if the runtime says so.
+    /// What it is, if the runtime reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
-    /// How it ended, if it has, and the runtime says so.
+    /// How it ended, if it has ended and the runtime reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
-    /// When it ended, likewise.
+    /// When it ended, if it has ended and the runtime reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exited_at: Option<UnixNanos>,
-    /// When the runtime made the announcement, by its own clock. Used for nothing but to tell old ones, which some
-    /// runtimes keep for the next reader, from new ones.
+    /// When the runtime made the announcement, by its own clock. Used only to tell new announcements from old ones,
+    /// which some runtimes keep for the next reader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub announced_at: Option<UnixNanos>,
 }
 
 impl Announcement {
-    /// Adds what was announced of the same step again: what one of them does not say, the other may.
+    /// Merges a repeated announcement of the same step: either may contain what the other lacks.
     pub(crate) fn add(&mut self, again: Self) {
         self.pod = again.pod.or(self.pod.take());
         self.subject = again.subject.or(self.subject.take());
@@ -63,20 +63,21 @@ impl Announcement {
     }
 }
 
-/// The announcements of a runtime, as they come.
+/// A runtime's stream of announcements.
 pub trait Announcements: Send + 'static {
-    /// The next one; `None` once the runtime has ended the stream. Nothing may be lost if the future is dropped.
+    /// Returns the next announcement, or `None` once the runtime has ended the stream. Dropping the future must not
+    /// lose an announcement.
     fn next(&mut self) -> impl Future<Output = Option<Result<Announcement, StreamError>>> + Send;
 }
 
-/// Why there are no announcements, or no more.
+/// Why there are no announcements, or no more of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StreamError {
-    /// The runtime has none.
+    /// The runtime has no event stream.
     #[error("the runtime has no event stream")]
     Unsupported,
-    /// The runtime ended the stream at once, and without a word: it has one, but it is switched off.
+    /// The runtime ended the stream at once, without sending anything: it has an event stream, but it is switched off.
     #[error("the runtime's event stream is switched off: it ends at once")]
     SwitchedOff,
     /// The runtime ended the stream.
@@ -88,14 +89,14 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    /// Whether trying again soon would be of no use.
+    /// Whether retrying soon is pointless.
     #[must_use]
     pub const fn is_lasting(&self) -> bool {
         matches!(self, Self::Unsupported | Self::SwitchedOff)
     }
 }
 
-/// For observers of runtimes without announcements.
+/// The [`Announcements`] of a runtime that has none.
 #[derive(Debug)]
 pub enum NoAnnouncements {}
 

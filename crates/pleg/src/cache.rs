@@ -1,8 +1,8 @@
 //! The newest status of every pod, and the means to wait for one that is new enough.
 //!
-//! There is one writer, the PLEG's driver; readers get shared, immutable values. Times are the moments just
-//! before the runtime was asked, so "newer than t" means "asked after t": it can never return something read
-//! before `t`. The global time vouches for every pod that is not held, also for those the runtime does not know.
+//! There is one writer, the PLEG's driver; readers get shared, immutable values. Times are taken just before the
+//! runtime is asked, so "newer than `t`" means "asked after `t`": it never returns anything that was read before `t`.
+//! The global time vouches for every pod that is not held, including pods that the runtime does not know.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::clock::Stamp;
 use crate::observe::ObserveError;
 use crate::requests::Requests;
 
-/// How many pods are remembered that were found absent. Lists that prove the same of all make them needless, but there are
-/// none of those while a runtime has something that cannot be read.
+/// How many absent pods to remember individually. A list that proves absence makes these entries superfluous, but there
+/// is none while a runtime has an entry that cannot be read.
 const MOST_ABSENT: usize = 10_000;
 
-/// What the cache has to say of a pod: its status, or why the newest inspection failed.
+/// What the cache stores of a pod: its status, or why its newest inspection failed.
 pub type CachedStatus = Result<Arc<PodStatus>, ObserveError>;
 
-/// The PLEG has ended, so nothing newer will come.
+/// The error of a wait that cannot succeed any more, because the PLEG has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the pleg has ended: no newer status will come")]
 pub struct Closed;
@@ -30,9 +30,9 @@ pub struct Closed;
 #[derive(Debug)]
 struct Entry {
     status: CachedStatus,
-    /// When the list behind the newest inspection was asked for.
+    /// When the list that led to the newest inspection was requested.
     modified: Stamp,
-    /// When the newest list that showed nothing else was asked for.
+    /// When the newest list that confirmed this entry was requested.
     observed: Stamp,
 }
 
@@ -46,12 +46,12 @@ struct Waiter {
 #[derive(Debug, Default)]
 struct State {
     entries: HashMap<PodUid, Entry>,
-    /// Pods without an entry that were found absent after the global time.
+    /// Pods without an entry that were found absent later than `nothing_else`, and when.
     absent: HashMap<PodUid, Stamp>,
     /// Pods that the global time does not vouch for.
     held: HashSet<PodUid>,
     global: Option<Stamp>,
-    /// As of when pods without an entry are not known to the runtime.
+    /// As of when the runtime is known to have no pods other than those in `entries`.
     nothing_else: Option<Stamp>,
     waiters: HashMap<PodUid, Vec<Waiter>>,
     next_waiter: u64,
@@ -75,8 +75,8 @@ impl State {
         itself.max(vouched_for).is_some_and(|asked| asked > than).then(|| self.get(pod))
     }
 
-    /// Remembers that a pod was absent as of `asked`, and forgets the one of which that was found out first, if there are too
-    /// many.
+    /// Remembers that a pod was absent as of `asked`. If there are too many such pods, forgets the one whose absence is
+    /// the oldest.
     fn note_absent(&mut self, pod: PodUid, asked: Stamp) {
         self.absent.insert(pod, asked);
         if self.absent.len() > MOST_ABSENT {
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// Wakes whoever waits for something about `pod` as of `asked` or earlier.
+    /// Wakes the waiters that need a status of `pod` as of `asked` or earlier.
     fn notify(&mut self, pod: &PodUid, asked: Stamp) {
         let Some(waiters) = self.waiters.get_mut(pod) else { return };
         let (ready, waiting): (Vec<_>, Vec<_>) =
@@ -100,13 +100,13 @@ impl State {
         }
         let status = self.get(pod);
         for waiter in ready {
-            // A waiter that has given up is none of our business.
+            // The waiter may have given up, which is fine.
             drop(waiter.wake.send(status.clone()));
         }
     }
 }
 
-/// The writing end. There is only one.
+/// The writing end of the cache. There is only one.
 #[derive(Debug)]
 pub(crate) struct CacheWriter {
     state: Arc<Mutex<State>>,
@@ -114,7 +114,7 @@ pub(crate) struct CacheWriter {
 }
 
 impl CacheWriter {
-    /// A cache that is empty; whoever waits for something newer says so with a request.
+    /// Creates an empty cache. Waiters are reported to `requests`.
     pub(crate) fn new(requests: Arc<Requests>) -> Self {
         Self { state: Arc::default(), requests }
     }
@@ -123,7 +123,7 @@ impl CacheWriter {
         CacheReader { state: self.state.clone(), requests: self.requests.clone() }
     }
 
-    /// Stores what an inspection found.
+    /// Stores the result of an inspection.
     pub(crate) fn store(&self, pod: &PodUid, status: CachedStatus, asked: Stamp) {
         let mut state = self.state.lock();
         state.absent.remove(pod);
@@ -131,17 +131,18 @@ impl CacheWriter {
         state.notify(pod, asked);
     }
 
-    /// Forgets a pod. Whoever waits for it is woken by the time that proves its absence.
+    /// Removes the entry of a pod. Its waiters are woken later, by the time that proves its absence.
     pub(crate) fn forget(&self, pod: &PodUid) {
         self.state.lock().entries.remove(pod);
     }
 
-    /// The global time no longer vouches for this pod.
+    /// Excludes a pod from the global time.
     pub(crate) fn hold(&self, pod: PodUid) {
         self.state.lock().held.insert(pod);
     }
 
-    /// What is stored of this pod holds as of `asked`.
+    /// Notes that the entry of a pod, or its absence, holds as of `asked`, and includes the pod in the global time
+    /// again.
     pub(crate) fn settle(&self, pod: &PodUid, asked: Stamp) {
         let mut state = self.state.lock();
         state.held.remove(pod);
@@ -152,8 +153,8 @@ impl CacheWriter {
         state.notify(pod, asked);
     }
 
-    /// What is stored holds as of `asked` for every pod that is not held; if `proves_absence`, what is not stored is
-    /// not known to the runtime either.
+    /// Advances the global time: the entry of every pod that is not held holds as of `asked`. If `proves_absence`, the
+    /// runtime does not know any other pods.
     pub(crate) fn advance(&self, asked: Stamp, proves_absence: bool) {
         let mut state = self.state.lock();
         state.global = Some(asked);
@@ -170,7 +171,7 @@ impl CacheWriter {
         }
     }
 
-    /// Nothing newer will come: whoever waits is told so.
+    /// Ends all waits: nothing newer will come.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -178,7 +179,7 @@ impl CacheWriter {
     }
 }
 
-/// The reading end: cheap to clone, never in the writer's way.
+/// The reading end of the cache: cheap to clone, and never in the writer's way.
 #[derive(Clone, Debug)]
 pub struct CacheReader {
     state: Arc<Mutex<State>>,
@@ -186,33 +187,33 @@ pub struct CacheReader {
 }
 
 impl CacheReader {
-    /// What is stored of a pod, at once. A pod that is not stored has the status of one that the runtime does
-    /// not know.
+    /// Returns what is stored of a pod, at once. For a pod without an entry, that is the status of a pod that the
+    /// runtime does not know.
     pub fn get(&self, pod: &PodUid) -> CachedStatus {
         self.state.lock().get(pod)
     }
 
-    /// What [`newer_than`](Self::newer_than) would return without waiting.
+    /// Returns what [`newer_than`](Self::newer_than) would return without waiting, if anything.
     #[must_use]
     pub fn newer_than_now(&self, pod: &PodUid, than: Stamp) -> Option<CachedStatus> {
         self.state.lock().get_if_newer(pod, than)
     }
 
-    /// Whether anything is stored of a pod.
+    /// Whether there is an entry for a pod.
     #[must_use]
     pub fn contains(&self, pod: &PodUid) -> bool {
         self.state.lock().entries.contains_key(pod)
     }
 
-    /// Every pod that is stored.
+    /// Returns all entries.
     #[must_use]
     pub fn all(&self) -> Vec<(PodUid, CachedStatus)> {
         let state = self.state.lock();
         state.entries.iter().map(|(pod, entry)| (pod.clone(), entry.status.clone())).collect()
     }
 
-    /// Every pod that the runtime knows, for those who must not miss one: nothing before the first list, while a pod
-    /// is being inspected or cannot be, or while a list has entries that cannot be read.
+    /// Returns every pod that the runtime knows, for callers that must not miss one. `None` before the first list,
+    /// while a pod is held or cannot be inspected, and while a list has entries that cannot be read.
     #[must_use]
     pub fn whole(&self) -> Option<Vec<Arc<PodStatus>>> {
         let state = self.state.lock();
@@ -222,19 +223,21 @@ impl CacheReader {
         is_settled.then(statuses).flatten()
     }
 
-    /// As of when every pod that is settled is known; nothing before the first list.
+    /// Returns the global time: as of when the cache is right about every settled pod. `None` before the first list.
     #[must_use]
     pub fn as_of(&self) -> Option<Stamp> {
         self.state.lock().global
     }
 
-    /// What the runtime said of a pod when it was asked after `than`.
+    /// Returns what the runtime reported about a pod when it was asked after `than`.
     ///
-    /// Waits until there is such an answer. It may be dropped at any moment without losing anything for others.
+    /// Waits until there is such an answer, and brings the next full list forward so that it comes within
+    /// [`Config::relist_period`](crate::Config::relist_period). The future may be dropped at any moment without
+    /// affecting other waiters.
     ///
     /// # Errors
     ///
-    /// [`Closed`] when the PLEG ends first.
+    /// [`Closed`] if the PLEG ends first.
     pub async fn newer_than(&self, pod: &PodUid, than: Stamp) -> Result<CachedStatus, Closed> {
         let (number, woken) = {
             let mut state = self.state.lock();
@@ -256,7 +259,7 @@ impl CacheReader {
     }
 }
 
-/// Takes a waiter off the list when its future ends, however it ends.
+/// Removes a waiter when its future ends, however it ends.
 struct Leave<'a> {
     cache: &'a CacheReader,
     pod: &'a PodUid,

@@ -1,7 +1,7 @@
-//! The only place that reads a clock.
+//! The only module that reads a clock.
 //!
-//! Order and age come from [`Stamp`]s, a monotonic count that follows tokio's time (so paused time in tests
-//! is honest) and never repeats. Wall-clock time is for display and comes along in [`Now`].
+//! Order and age come from [`Stamp`]s: monotonic, never repeated, and following tokio's time, so that tests on paused
+//! time are honest. Wall-clock time is for display only and comes along in [`Now`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,40 +12,40 @@ use rubelet_model::UnixNanos;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-/// A moment on the monotonic clock of one [`Clock`]: nanoseconds since it was made.
+/// A moment on the monotonic clock of one [`Clock`], in nanoseconds since that clock was started.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Stamp(u64);
 
 impl Stamp {
-    /// Before everything.
+    /// Earlier than every stamp that a clock hands out.
     pub const ZERO: Self = Self(0);
 
-    /// A moment by its distance from the start of its clock.
+    /// Creates a stamp from its distance to the start of its clock.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The distance from the start of its clock.
+    /// Returns the distance to the start of its clock.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// How long before `later` this was; zero if it was not before.
+    /// Returns the time from this stamp to `later`; zero if `later` is not later.
     #[must_use]
     pub const fn until(self, later: Self) -> Duration {
         Duration::from_nanos(later.0.saturating_sub(self.0))
     }
 
-    /// How long its clock has been running.
+    /// Returns how long its clock had been running.
     #[must_use]
     pub(crate) const fn since_start(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// The moment `after` this one.
+    /// Returns the moment that comes `after` this one.
     #[must_use]
     pub const fn plus(self, after: Duration) -> Self {
         let nanos = after.as_nanos();
@@ -64,14 +64,14 @@ impl fmt::Debug for Stamp {
 pub struct Now {
     /// For order and age.
     pub stamp: Stamp,
-    /// For people.
+    /// For display.
     pub wall: UnixNanos,
 }
 
-/// The clock of one PLEG and of those who wait on its cache.
+/// The clock of one PLEG and of everybody who waits on its cache.
 ///
-/// Every stamp is later than all the stamps handed out before, even when time stands still: "asked after"
-/// then never needs a tie-break.
+/// Every stamp is later than all stamps handed out before, even while time stands still, so that "asked after" never
+/// needs a tie-break.
 #[derive(Clone, Debug)]
 pub struct Clock {
     start: Instant,
@@ -79,13 +79,13 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts now.
+    /// Starts a clock.
     #[must_use]
     pub fn start() -> Self {
         Self { start: Instant::now(), last: Arc::new(AtomicU64::new(0)) }
     }
 
-    /// A new moment, later than every one before.
+    /// Returns a new stamp, later than all before.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         let elapsed = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -94,31 +94,31 @@ impl Clock {
         Stamp(next(previous.unwrap_or_else(|unchanged| unchanged)))
     }
 
-    /// A new moment, with the wall-clock time beside it.
+    /// Returns a new stamp together with the wall-clock time.
     #[must_use]
     pub fn now(&self) -> Now {
         Now { stamp: self.stamp(), wall: wall_clock() }
     }
 
-    /// When tokio's clock reaches `stamp`.
+    /// Returns the tokio time at which this clock reaches `stamp`.
     #[must_use]
     pub fn instant(&self, stamp: Stamp) -> Instant {
         self.start + Duration::from_nanos(stamp.0)
     }
 }
 
-/// That the time of day jumped beside the time that passed.
+/// A jump of the wall clock relative to the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClockJump {
-    /// By how much; less than nothing if it was set back.
+    /// By how much it jumped; negative if it was set back.
     pub seconds: f64,
-    /// How long ago.
+    /// How long ago it jumped.
     #[serde(rename = "ageSeconds", with = "crate::go_duration::seconds")]
     pub age: Duration,
 }
 
-/// Notices when the time of day jumps between two readings.
+/// Notices jumps of the wall clock between two readings.
 #[derive(Debug, Default)]
 pub(crate) struct JumpWatch {
     last: Option<Now>,
@@ -126,7 +126,7 @@ pub(crate) struct JumpWatch {
 }
 
 impl JumpWatch {
-    /// Less than this is how clocks are kept right.
+    /// Smaller jumps, in seconds, are how clocks are kept right.
     const LEAST: f64 = 1.0;
 
     pub(crate) fn read(&mut self, now: Now) {
@@ -138,13 +138,13 @@ impl JumpWatch {
         }
     }
 
-    /// The newest jump there was.
+    /// Returns the newest jump, if there was one.
     pub(crate) fn newest(&self, now: Stamp) -> Option<ClockJump> {
         self.newest.map(|(at, seconds)| ClockJump { seconds, age: at.until(now) })
     }
 }
 
-/// What time people would say it is. For display only.
+/// Returns the wall-clock time. For display only.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
 pub fn wall_clock() -> UnixNanos {

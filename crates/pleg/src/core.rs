@@ -1,14 +1,14 @@
 //! The PLEG as a pure state machine: an input and a moment go in, effects come out.
 //!
-//! It does not wait, read a clock or talk to anyone, so any history can be played to it, and the same history
-//! always gives the same effects. What it decides:
+//! It does not wait, read a clock or talk to anyone, so any history can be played to it, and the same history always
+//! gives the same effects. It decides:
 //!
-//! - *when to list*: all pods every period, one pod when somebody asks. Lists never overlap in effect: a list
-//!   of all supersedes the looks at single pods that are under way, and no look starts while it runs. A view is
-//!   thus never older than one that was applied before it;
-//! - *whom to inspect*: whoever changed, in parallel, within the limits of [`Config`];
-//! - *what to publish*: the cache entry first, then its events, then the time as of which everything is known.
-//!   A pod that is not settled is *held*: the global time does not vouch for it, so the others need not wait.
+//! - *when to list*: all pods in every period, and a single pod if there is a hint. Lists never overlap in effect: a
+//!   full list supersedes the looks in progress, and no look starts while it runs. So no view is older than one that
+//!   was applied before it;
+//! - *what to inspect*: every pod that has changed, in parallel, within the limits of [`Config`];
+//! - *what to publish*: the cache entry first, then its events, then the global time. A pod that is not settled is
+//!   *held*: the global time does not vouch for it, so the other pods need not wait for it.
 
 mod agenda;
 mod config;
@@ -59,7 +59,7 @@ enum FullList {
     InFlight { asked: Stamp },
 }
 
-/// The least time between two full lists, even if somebody cannot wait for the next one.
+/// The shortest time between two full lists, even if somebody cannot wait for the next one.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
 /// The state machine.
@@ -68,26 +68,27 @@ pub(crate) struct Core {
     config: Config,
     records: Register,
     full_list: FullList,
-    /// By when the list after the one under way is wanted, if sooner than after a period.
+    /// When the list after the one in progress is wanted, if that is sooner than a period later.
     list_wanted: Option<Stamp>,
     period: Period,
     announced: Announced,
     agenda: Agenda,
-    /// Looks under way, by when they were asked for.
+    /// The looks in progress; `at` is when they were requested.
     looks: BTreeMap<PodUid, Wish>,
-    /// Looks that were given up, since nobody answered.
+    /// The looks that were given up because they got no answer.
     #[serde(default)]
     silences: Silences,
-    /// Looks wanted, by when somebody asked.
+    /// The looks that are wanted; `at` is when they were asked for.
     nudges: BTreeMap<PodUid, Wish>,
-    /// Asked for before the pod had a record, and since the last full list.
+    /// Reinspections that were asked for before the pod had a record, and since the last full list.
     early_reinspects: BTreeMap<PodUid, Stamp>,
     lanes: Lanes,
-    /// Rounds that have not ended, oldest first. A pod is in one at most, so there are no more of them than pods.
+    /// The rounds that have not ended, oldest first. A pod is in at most one of them, so there are never more rounds
+    /// than pods.
     rounds: VecDeque<Round>,
-    /// The connection that answered the last full list.
+    /// The number of the connection that answered the last full list.
     epoch: Option<u64>,
-    /// It was the first over its connection, and the next one has yet to agree.
+    /// The last full list was the first one after a reconnect, so the next one has to confirm it.
     unconfirmed: bool,
     /// When the last full list was answered.
     list_ended: Stamp,
@@ -95,23 +96,23 @@ pub(crate) struct Core {
     last_ticket: u64,
     last_seq: u64,
     list_facts: ListFacts,
-    /// When the last look at a single pod that succeeded was asked for.
+    /// When the last successful look was requested.
     #[serde(default)]
     last_look: Option<Stamp>,
     last_inspection: Option<Stamp>,
-    /// Corrections do not say of what, as in recordings of earlier versions.
+    /// Corrections name no container, as in recordings of earlier versions.
     #[serde(skip)]
     corrections_are_bare: bool,
 }
 
 impl Core {
-    /// How many pods it has a record of.
+    /// The number of pods that it has a record of.
     #[cfg(feature = "record")]
     pub(crate) fn pods(&self) -> usize {
         self.records.len()
     }
 
-    /// A PLEG that knows nothing and lists at once.
+    /// Creates a PLEG that knows nothing and lists at once.
     #[must_use]
     pub(crate) fn new(config: Config, now: Stamp) -> Self {
         Self {
@@ -145,12 +146,12 @@ impl Core {
         }
     }
 
-    /// Takes one input and says what to do about it.
+    /// Takes one input, and returns what is to be done about it.
     #[must_use]
     pub(crate) fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
         let mut out = Vec::new();
         match input {
-            // In a step of its own, so that what was put off never looks like what a list or a look led to.
+            // A step of its own, so that a postponed task never looks like the effect of a list or a look.
             Input::Tick => self.keep_agenda(now, &mut out),
             Input::Listed { asked, answer } => self.listed(asked, answer, now, &mut out),
             Input::Looked { pod, asked, answer } => self.looked(&pod, asked, answer, now, &mut out),
@@ -172,7 +173,7 @@ impl Core {
         out
     }
 
-    /// When [`Input::Tick`] has something to do, if ever.
+    /// When the next [`Input::Tick`] has something to do, if ever.
     #[must_use]
     pub(crate) fn next_tick(&self) -> Option<Stamp> {
         let all =
@@ -180,49 +181,49 @@ impl Core {
         all.into_iter().flatten().min()
     }
 
-    /// How the runtime's announcements go.
+    /// Statistics of the event stream.
     #[must_use]
     pub(crate) fn stream_facts(&self) -> &StreamFacts {
         &self.announced.facts
     }
 
-    /// From the end of one list of all pods to the start of the next, at present.
+    /// The current period: the time from the end of one full list to the start of the next.
     #[must_use]
     pub(crate) fn period(&self) -> Duration {
         self.period.now()
     }
 
-    /// Why the period is what it is, if it was ever otherwise.
+    /// Why the period last changed, if it ever has.
     #[must_use]
     pub(crate) fn period_reason(&self) -> Option<PeriodReason> {
         self.period.reason()
     }
 
-    /// The pods whose inspection fails, or has been under way for longer than it should.
+    /// The pods whose inspection fails, or has been in progress for longer than it should.
     #[must_use]
     pub(crate) fn troubled_pods(&self, now: Stamp) -> Vec<PodFacts> {
         self.records.values().filter_map(|record| self.trouble_of(record, now)).collect()
     }
 
-    /// How many pods are known.
+    /// The number of known pods.
     #[must_use]
     pub(crate) fn pod_count(&self) -> usize {
         self.records.len()
     }
 
-    /// The pod with this key, with its names if they are known.
+    /// A reference to the pod with this key, with its names if they are known.
     #[must_use]
     pub(crate) fn named(&self, pod: &PodUid) -> PodRef {
         self.records.get(pod).map_or_else(|| PodRef::new(pod.clone(), "", ""), |record| record.pod.clone())
     }
 
-    /// How many inspections are under way.
+    /// The number of inspections in progress.
     #[must_use]
     pub(crate) fn inspections_in_flight(&self) -> usize {
         self.lanes.in_flight()
     }
 
-    /// Does what was put off until now.
+    /// Does what was postponed until now.
     fn keep_agenda(&mut self, now: Now, out: &mut Vec<Effect>) {
         while let Some((pod, task)) = self.agenda.take_due(now.stamp) {
             match task {
@@ -238,7 +239,7 @@ impl Core {
         }
     }
 
-    /// The health that all of it adds up to, with these calls under way.
+    /// The health at this moment, with these calls in progress.
     #[must_use]
     pub(crate) fn health(&self, calls: &[(Stage, CallInFlight)], now: Stamp) -> Health {
         let pods = self.troubled_pods(now);
@@ -252,7 +253,7 @@ impl Core {
         }
     }
 
-    /// Whether nothing is wrong with a pod but that its turn does not come.
+    /// Whether all that is wrong with a pod is that it has waited long for its turn.
     fn waits_long(&self, record: &Record, now: Stamp) -> bool {
         let Inspection::Queued { since } = &record.inspection else { return false };
         record.trouble.is_none() && since.plus(self.config.slow_after) <= now

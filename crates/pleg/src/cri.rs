@@ -1,4 +1,4 @@
-//! Reads a runtime over CRI.
+//! Observes a runtime over CRI.
 
 mod announced;
 mod known;
@@ -23,37 +23,38 @@ use crate::announce::StreamError;
 use crate::observe::{Call, Failure, Listing, Observe, ObserveError};
 use crate::progress::Progress;
 
-/// How many status calls are made at once for one pod, of sandboxes and containers. A pod has a sandbox and a few containers, so nearly always it is
-/// inspected in the time of one call; one with hundreds of dead containers must not flood the runtime.
+/// How many status calls, for sandboxes and containers, are made at once for one pod. A pod usually has a sandbox and a
+/// few containers, so it takes no longer to inspect than one call; a pod with hundreds of dead containers must not
+/// flood the runtime.
 const CALLS_PER_POD: usize = 4;
 
-/// An observer over a CRI client. It only lists and asks for statuses: it changes nothing in the runtime.
+/// Observes a runtime with a CRI client. It only makes list and status calls, so it changes nothing in the runtime.
 ///
-/// Give it a client of its own, so that no other call stands in the way of its calls.
+/// Give it a client of its own, so that its calls do not have to wait for others.
 #[derive(Clone, Debug)]
 pub struct CriObserver {
     client: RuntimeClient,
     full: Arc<Mutex<FullLists>>,
-    /// The names of images and runtime handlers, which many pods have in common.
+    /// Interned names of images and runtime handlers, which many pods have in common.
     texts: Arc<Mutex<Texts>>,
 }
 
-/// What one list of all leaves to the next.
+/// What one full list leaves to the next.
 #[derive(Debug, Default)]
 struct FullLists {
     known: Known,
-    /// Memory for the next lists.
+    /// Memory for the next lists to reuse.
     spare: (SandboxList, ContainerList),
 }
 
 impl CriObserver {
-    /// An observer over this client.
+    /// Creates an observer that uses this client.
     #[must_use]
     pub fn new(client: RuntimeClient) -> Self {
         Self { client, full: Arc::default(), texts: Arc::default() }
     }
 
-    /// Both lists, over one connection.
+    /// Reads both lists, over one connection.
     async fn lists(
         &self,
         filter: ListFilter<'_>,
@@ -68,7 +69,7 @@ impl CriObserver {
         };
         let mut is_one_connection = sandboxes.epoch == containers.epoch;
         if let Some(missing) = unlisted_sandboxes(&sandboxes, &containers) {
-            // They were made between the two lists, and nothing but them says whose those containers are.
+            // They were created between the two lists, and nothing else says to which pods those containers belong.
             let later = self.sandboxes(filter, SandboxList::default(), progress).await?;
             is_one_connection &= later.epoch == containers.epoch;
             for entry in later.iter().filter(|entry| missing.contains(entry.id)) {
@@ -80,7 +81,7 @@ impl CriObserver {
                 call: Call::ListContainers,
                 target: None,
                 failure: Failure::Reconnected,
-                message: "the connection to the runtime was made anew between the two lists".into(),
+                message: "reconnected to the runtime between the two lists".into(),
             });
         }
         Ok((sandboxes, containers))
@@ -132,8 +133,8 @@ impl CriObserver {
     }
 }
 
-/// The sandboxes that containers name, which are not listed, and without which nobody knows the pods of these
-/// containers. There are hardly ever any.
+/// The sandboxes that containers name but that are not listed, and without which the pods of these containers are
+/// unknown. There are hardly ever any.
 fn unlisted_sandboxes(sandboxes: &SandboxList, containers: &ContainerList) -> Option<HashSet<String>> {
     let nameless = || containers.iter().filter(|entry| entry.pod_uid.is_empty() && !entry.sandbox.is_empty());
     nameless().next()?;
@@ -199,7 +200,7 @@ impl Observe for CriObserver {
     }
 }
 
-/// What one status call is about.
+/// The answer to one status call.
 enum Part {
     Sandbox(SandboxStatus),
     Container(ContainerStatus),

@@ -1,22 +1,22 @@
-//! The transition table: what a change of one container (or sandbox) tells.
+//! The transition table: which events follow from a change of one container (or sandbox).
 //!
-//! It is total: every pair of what was known and what is seen has a row, and a new state fails to compile
-//! until it has one. It differs from the kubelet's table in one thing: a pass through `unknown` tells nothing
-//! new, so what had been told before is remembered ([`Known::Unknown`]) and never told twice.
+//! It is total: every pair of what was known and what is seen has a row, and a new state does not compile until it has
+//! one. It differs from the kubelet's table in one way: a pass through `unknown` reports nothing, so the last report is
+//! remembered ([`Known::Unknown`]) and never repeated.
 
 use rubelet_model::{ContainerState, SandboxState};
 use serde::{Deserialize, Serialize};
 
 use crate::event::EventKind;
 
-/// What one list says of something that is in it.
+/// What a list says about something that is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Seen {
-    /// It runs (a sandbox: is ready).
+    /// It is running (a sandbox: is ready).
     Running,
-    /// It ended (a sandbox: is not ready).
+    /// It has ended (a sandbox: is not ready).
     Exited,
-    /// It is made but never ran, or the runtime does not know, or we do not understand the answer.
+    /// It was created but has never run, or the runtime does not know its state, or we do not understand the answer.
     Unknown,
 }
 
@@ -40,10 +40,10 @@ impl From<SandboxState> for Seen {
     }
 }
 
-/// The last thing that subscribers were told about something.
+/// The last thing that was reported to subscribers about something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Told {
-    /// Not even that it exists.
+    /// Nothing, not even that it exists.
     Nothing,
     /// That it started.
     Started,
@@ -51,19 +51,19 @@ pub(crate) enum Told {
     Died,
 }
 
-/// What is committed about something: where it was seen last, and what that told.
+/// What is committed about something: the state in which it was last seen, and what has been reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Known {
-    /// Seen running; its start has been told.
+    /// Seen running; its start has been reported.
     Running,
-    /// Seen exited; its death has been told.
+    /// Seen exited; its death has been reported.
     Exited,
-    /// Seen in a state that tells nothing; what was told before that is remembered.
+    /// Seen in a state that is not reported; the last report before that is remembered.
     Unknown(Told),
 }
 
 impl Known {
-    /// What subscribers were told last.
+    /// The last report to subscribers.
     #[must_use]
     pub(crate) const fn told(self) -> Told {
         match self {
@@ -74,7 +74,7 @@ impl Known {
     }
 }
 
-/// What to tell when something known as `old` (`None`: not known) is seen as `new` (`None`: not in the list).
+/// The events for something known as `old` (`None`: not known) that is seen as `new` (`None`: not in the list).
 #[must_use]
 pub(crate) const fn events(old: Option<Known>, new: Option<Seen>) -> &'static [EventKind] {
     use EventKind::{ContainerChanged, ContainerDied, ContainerRemoved, ContainerStarted};
@@ -102,10 +102,10 @@ pub(crate) const fn events(old: Option<Known>, new: Option<Seen>) -> &'static [E
     }
 }
 
-/// Whether more is told of something if it is told that it was `between` before it is told that it is `next`.
+/// Whether reporting the state `between` before the state `next` yields more events than reporting `next` alone.
 #[must_use]
 pub(crate) fn is_told_by(between: Seen, old: Option<Known>, next: Option<Seen>) -> bool {
-    // What runs has not ended, whoever said so.
+    // What is running has not ended, whatever was reported before.
     let is_taken_back = between == Seen::Exited && next == Some(Seen::Running);
     let at_once = events(old, next);
     let one_by_one = events(old, Some(between)).iter().chain(events(Some(commit(old, between)), next));
@@ -135,7 +135,7 @@ mod tests {
 
     const SEEN: [Option<Seen>; 4] = [None, Some(Seen::Running), Some(Seen::Exited), Some(Seen::Unknown)];
 
-    /// The kubelet's table, row by row; `unknown` is what was never told.
+    /// The kubelet's table, row by row; its `unknown` is ours with nothing reported before.
     #[test]
     fn the_table_of_the_kubelet() {
         let rows: [(Option<Known>, [&[EventKind]; 4]); 4] = [

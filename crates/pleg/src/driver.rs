@@ -1,7 +1,7 @@
 //! The task that runs the core: it keeps the timer, makes the calls, and carries out the effects.
 //!
-//! It waits for nothing but its own inputs. Calls run as tasks of their own and come back as inputs, so a call
-//! that hangs leaves everything else going. Dropping the driver ends every call.
+//! It waits only for its own inputs. Calls run as tasks of their own and come back as inputs, so a call that hangs does
+//! not hold up anything else. Dropping the driver ends every call.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,10 +24,10 @@ pub(crate) struct Driver<O> {
     observer: Arc<O>,
     shared: Arc<Shared>,
     calls: JoinSet<Input>,
-    /// What was asked by which task, in case it panics.
+    /// What each task was asked to do, in case it panics.
     asked_by: HashMap<Id, Asked>,
     inspections: HashMap<u64, AbortHandle>,
-    /// By when they were asked for, which is said of one only.
+    /// By pod and by when the look was requested, which together identify one look.
     looks: HashMap<(PodUid, Stamp), AbortHandle>,
 }
 
@@ -50,11 +50,11 @@ impl<O: Observe> Driver<O> {
         }
     }
 
-    /// Runs until told to stop.
+    /// Runs until it is stopped.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        // Whatever ran before has left no call behind that could answer.
+        // Calls of an earlier driver have all ended, so none of them will answer.
         self.shared.interrupted();
-        // Ends with what it is in.
+        // When this set is dropped, the task in it ends.
         let mut hints = JoinSet::new();
         self.follow_announcements(&mut hints, Begin::AtOnce);
         self.step(Input::Tick);
@@ -64,16 +64,16 @@ impl<O: Observe> Driver<O> {
                 biased;
                 // Stopping comes first, so that it takes no longer than one step.
                 _ = stop.wait_for(|stop| *stop) => break,
-                // Then time: answers that keep coming in must not put off the next list.
+                // Time comes next: a flood of answers must not put off the next list.
                 () = sleep_until(tick) => self.step(Input::Tick),
                 Some(answer) = self.calls.join_next_with_id() => {
-                    // What was announced before an answer came may be the only word on what the answer lacks.
+                    // What was announced before an answer came may be all that is known of what the answer lacks.
                     self.take_requests();
                     let input = self.answer(answer);
                     self.step(input);
                 }
                 () = self.shared.requests.arrived() => self.take_requests(),
-                // It ends by itself only if it panics. The next one begins with a pause.
+                // It ends by itself only if it panics. The next one starts after a pause.
                 Some(ended) = hints.join_next() => {
                     let Err(error) = ended;
                     tracing::error!(%error, "the reader of the runtime's events panicked");
@@ -86,7 +86,7 @@ impl<O: Observe> Driver<O> {
         hints.shutdown().await;
     }
 
-    /// Starts the task that follows the announcements, if they are wanted.
+    /// Starts the task that follows the event stream, if that is enabled.
     fn follow_announcements(&self, task: &mut JoinSet<Infallible>, begin: Begin) {
         if self.shared.config.follow_events {
             task.spawn(hints::follow(self.observer.clone(), self.shared.clone(), begin));
@@ -172,7 +172,7 @@ impl<O: Observe> Driver<O> {
         self.inspections.insert(ticket, call);
     }
 
-    /// The answer of a call as an input; a call that panicked is one that failed.
+    /// Converts the result of a call to an input; a panic is a failed call.
     fn answer(&mut self, finished: Result<(Id, Input), tokio::task::JoinError>) -> Input {
         match finished {
             Ok((id, input)) => {
@@ -227,7 +227,7 @@ async fn sleep_until(moment: Option<tokio::time::Instant>) {
 }
 
 impl Shared {
-    /// Notes whether the runtime answers, for those who want to tell people.
+    /// Publishes whether the runtime answers.
     fn note_reach(&self, input: &Input) {
         let reach = match input {
             Input::Listed { answer: Ok(listing), .. } => Reach::Reached { epoch: listing.epoch },

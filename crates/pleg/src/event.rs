@@ -1,4 +1,4 @@
-//! What subscribers hear.
+//! The events that subscribers receive.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,50 +10,50 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodEvent {
-    /// Counts all events of one PLEG. Later events have higher numbers; a merged event carries the number of
-    /// the last one in it.
+    /// The number of the event. Delivered events are numbered consecutively; a merged event has the number of the last
+    /// event in it.
     pub seq: u64,
     /// What happened.
     pub kind: EventKind,
-    /// To which pod.
+    /// The pod that it happened to.
     pub pod: PodRef,
-    /// To what in the pod; nothing for an [`EventKind::PodSync`] of the pod as a whole.
+    /// What in the pod it happened to; `None` for an [`EventKind::PodSync`] of the pod as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
-    /// How it ended, for [`EventKind::ContainerDied`] of a container whose end the runtime has told, and for an
-    /// [`EventKind::PodSync`] that corrects what was told of it.
+    /// How the container ended, for an [`EventKind::ContainerDied`] if the runtime reported it, and for an
+    /// [`EventKind::PodSync`] that corrects an earlier report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
-    /// When it happened, by the runtime's clock, where the runtime tells.
+    /// When it happened, by the runtime's clock, if the runtime reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub happened_at: Option<UnixNanos>,
-    /// When we told it, by our wall clock.
+    /// When it was reported, by our wall clock.
     pub seen_at: UnixNanos,
-    /// What led us to it.
+    /// What made the PLEG notice it.
     pub trigger: Trigger,
-    /// How many events this one stands for: 1, or more in a [`EventKind::PodSync`] that a slow subscriber
-    /// gets in place of what it had not read.
+    /// How many events this one stands for: 1, or more for a [`EventKind::PodSync`] that replaces events which a slow
+    /// subscriber had not read yet.
     pub merged: u64,
 }
 
 /// The kinds of pod lifecycle events, under the kubelet's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EventKind {
-    /// A container runs, or a sandbox is ready.
+    /// A container is running, or a sandbox is ready.
     ContainerStarted,
-    /// A container exited, or a sandbox is no longer ready.
+    /// A container has exited, or a sandbox is no longer ready.
     ContainerDied,
-    /// The runtime no longer knows it.
+    /// The runtime no longer knows the container or sandbox.
     ContainerRemoved,
-    /// Something about the pod changed that no other event tells. With a subject: more is known of how that ended.
+    /// Something about the pod changed that no other event covers. With a subject: more is known about how that ended.
     PodSync,
-    /// A state that tells nothing yet (created, unknown) came or went. The pod is inspected and its cache entry
-    /// renewed, but subscribers are not told, as in the kubelet.
+    /// A state that is not reported (created, unknown) came or went. The pod is inspected and its cache entry renewed,
+    /// but, as in the kubelet, subscribers get no event.
     ContainerChanged,
 }
 
 impl EventKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 5] = [
         Self::ContainerStarted,
         Self::ContainerDied,
@@ -74,7 +74,7 @@ impl EventKind {
         }
     }
 
-    /// Whether subscribers hear of it.
+    /// Whether subscribers receive it.
     #[must_use]
     pub const fn is_delivered(self) -> bool {
         match self {
@@ -100,20 +100,20 @@ pub enum Subject {
         id: ContainerId,
         /// Its name in the pod.
         name: Arc<str>,
-        /// How many containers of this name the pod had before it.
+        /// How many containers of this name the pod had before this one.
         attempt: u32,
     },
-    /// A sandbox. Its life is told with the same events as a container's.
+    /// A sandbox. Its life is reported with the same events as a container's.
     Sandbox {
         /// Its id.
         id: SandboxId,
-        /// How many sandboxes the pod had before it.
+        /// How many sandboxes the pod had before this one.
         attempt: u32,
     },
 }
 
 impl Subject {
-    /// Its id, as the runtime spells it.
+    /// The id, as the runtime spells it.
     #[must_use]
     pub fn id(&self) -> &str {
         match self {
@@ -135,9 +135,9 @@ impl Subject {
 pub struct Exit {
     /// Its exit code.
     pub code: i32,
-    /// The runtime's word for why.
+    /// The reason for it, in the runtime's words.
     pub reason: Arc<str>,
-    /// Whether the kernel killed it for want of memory.
+    /// Whether the kernel killed it because memory ran out.
     pub oom_killed: bool,
 }
 
@@ -150,8 +150,8 @@ pub(crate) type End = (Exit, Option<UnixNanos>);
 pub enum Trigger {
     /// The periodic list of all pods.
     Relist,
-    /// Somebody who acted on the pod asked for a look.
+    /// A nudge: somebody acted on the pod and asked for a look.
     Nudge,
-    /// The runtime announced something.
+    /// An announcement of the runtime.
     Event,
 }

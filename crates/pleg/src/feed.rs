@@ -1,9 +1,10 @@
-//! Hands events to any number of subscribers, and loses none.
+//! Delivers events to any number of subscribers, and loses none.
 //!
-//! Each subscriber has a queue of its own, so a slow one slows nobody. Its memory is bounded by pods, not by
-//! events: when more than [`PER_POD`] events of one pod wait, they become one `PodSync` that says how many it
-//! stands for. The counts of all that a subscriber reads thus add up to the events that happened. Pods come and go, too,
-//! so there is a last bound: of very many pods that wait to be read, the oldest are counted and no longer named.
+//! Each subscriber has a queue of its own, so a slow one does not slow down the others. The memory of a queue is
+//! bounded by the number of pods, not of events: when more than [`PER_POD`] events of one pod are waiting, they become
+//! one `PodSync` that says how many events it stands for. So the counts of everything that a subscriber reads add up to
+//! the number of events. Since pods come and go as well, there is a final bound: if events of very many pods are
+//! waiting, those of the oldest pods are still counted, but the pods are no longer named.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -16,18 +17,19 @@ use crate::event::{EventKind, PodEvent};
 
 /// How many events of one pod may wait for a subscriber before they are merged.
 pub const PER_POD: usize = 8;
-/// Once events of so many pods wait, most of which are long gone, those of one are merged at once.
+/// Once events of this many pods are waiting, most of which must be long gone, the events of a pod are merged at once.
 const MANY_PODS: usize = 4_096;
-/// Of more pods than this the oldest are not named any more; their events are counted with the next that is read.
+/// The largest number of pods that a queue names. If there are more, the events of the oldest are added to the count of
+/// the next event that is read.
 const MOST_PODS: usize = 65_536;
 
 #[derive(Debug, Default)]
 struct Pending {
-    /// What waits, by number: the order of reading is the order of happening.
+    /// The waiting events by number, which is the order in which they happened and are read.
     events: BTreeMap<u64, Arc<PodEvent>>,
-    /// Which of them are of which pod.
+    /// The numbers of the waiting events of each pod.
     by_pod: HashMap<PodUid, Vec<u64>>,
-    /// The events of pods that are not named any more.
+    /// How many events of pods that are no longer named are waiting.
     nameless: u64,
     closed: bool,
 }
@@ -83,7 +85,7 @@ impl Pending {
     }
 }
 
-/// The number of the newest waiting event of a pod; no event has the number zero.
+/// The number of the newest waiting event of a pod, or zero, which no event has.
 fn last(of_pod: &[u64]) -> u64 {
     of_pod.last().copied().unwrap_or(0)
 }
@@ -94,7 +96,7 @@ struct Mailbox {
     arrived: Notify,
 }
 
-/// The telling end.
+/// The sending end.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
     subscribers: Mutex<Subscribers>,
@@ -107,7 +109,7 @@ struct Subscribers {
 }
 
 impl Feed {
-    /// A subscriber that hears everything from now on.
+    /// Creates a subscriber to all events from now on.
     pub(crate) fn subscribe(&self) -> Subscription {
         let mailbox = Arc::new(Mailbox::default());
         let mut subscribers = self.subscribers.lock();
@@ -117,7 +119,7 @@ impl Feed {
         Subscription(mailbox)
     }
 
-    /// Tells everybody. Never waits.
+    /// Sends an event to all subscribers. Never waits.
     pub(crate) fn tell(&self, event: PodEvent) {
         let event = Arc::new(event);
         self.subscribers.lock().mailboxes.retain(|mailbox| {
@@ -128,7 +130,7 @@ impl Feed {
         });
     }
 
-    /// Nothing more will be told: subscribers read what waits for them, and then the end.
+    /// Ends the feed: subscribers read what is waiting for them, and then the end.
     pub(crate) fn close(&self) {
         let mut subscribers = self.subscribers.lock();
         subscribers.closed = true;
@@ -139,14 +141,14 @@ impl Feed {
     }
 }
 
-/// The reading end of one subscriber.
+/// The receiving end of one subscriber.
 #[derive(Debug)]
 pub struct Subscription(Arc<Mailbox>);
 
 impl Subscription {
-    /// The next event; `None` once the PLEG has ended and everything has been read.
+    /// Returns the next event, or `None` once the PLEG has ended and everything has been read.
     ///
-    /// It may be dropped at any moment: an event leaves the queue only when it is returned.
+    /// The future may be dropped at any moment: an event leaves the queue only when it is returned.
     pub async fn next(&mut self) -> Option<Arc<PodEvent>> {
         loop {
             {
@@ -162,12 +164,12 @@ impl Subscription {
         }
     }
 
-    /// The next event if there is one already.
+    /// Returns the next event, if there is one already.
     pub fn try_next(&mut self) -> Option<Arc<PodEvent>> {
         self.0.pending.lock().pop()
     }
 
-    /// How many events wait, merged ones as one.
+    /// The number of waiting events; a merged event counts as one.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.0.pending.lock().events.len()

@@ -1,14 +1,14 @@
-//! Durations as Go prints them, so that the health text reads the same as the kubelet's.
+//! Durations as Go prints them, so that health messages read the same as the kubelet's.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Prints like Go's `time.Duration`: `0s`, `1.5ms`, `3m0s`, `1h2m3.4s`.
+/// A duration that is printed like Go's `time.Duration`: `0s`, `1.5ms`, `3m0s`, `1h2m3.4s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoDuration(pub Duration);
 
 impl GoDuration {
-    /// Down to a multiple of `step`, where nobody reads more.
+    /// Rounds down to a multiple of `step`.
     #[must_use]
     pub const fn in_steps_of(duration: Duration, step: Duration) -> Self {
         let (nanos, step) = (duration.as_nanos(), step.as_nanos());
@@ -19,19 +19,19 @@ impl GoDuration {
         Self(Duration::new((kept / 1_000_000_000) as u64, (kept % 1_000_000_000) as u32))
     }
 
-    /// Down to a second.
+    /// Rounds down to seconds.
     #[must_use]
     pub const fn in_seconds(duration: Duration) -> Self {
         Self::in_steps_of(duration, Duration::from_secs(1))
     }
 
-    /// Down to a tenth of a second.
+    /// Rounds down to tenths of a second.
     #[must_use]
     pub const fn in_tenths(duration: Duration) -> Self {
         Self::in_steps_of(duration, Duration::from_millis(100))
     }
 
-    /// Down to a millisecond: nobody reads more of a waiting time.
+    /// Rounds down to milliseconds, which is precise enough for waiting times.
     #[must_use]
     pub const fn in_millis(duration: Duration) -> Self {
         Self::in_steps_of(duration, Duration::from_millis(1))
@@ -60,7 +60,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// `value / unit` with as many decimals as it needs.
+/// Writes `value / unit` with as many decimals as it needs.
 fn decimal(f: &mut fmt::Formatter<'_>, value: u128, unit: u128) -> fmt::Result {
     write!(f, "{}", value / unit)?;
     let rest = value % unit;
@@ -72,13 +72,13 @@ fn decimal(f: &mut fmt::Formatter<'_>, value: u128, unit: u128) -> fmt::Result {
     write!(f, ".{}", text.trim_end_matches('0'))
 }
 
-/// Lengths of time as seconds, for programs: for `#[serde(with = "…")]`.
+/// Serialises durations as seconds, for use with `#[serde(with = "…")]`.
 pub mod seconds {
     use std::time::Duration;
 
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    /// Writes a length of time.
+    /// Serialises a duration.
     ///
     /// # Errors
     ///
@@ -87,16 +87,16 @@ pub mod seconds {
         serializer.serialize_f64(duration.as_secs_f64())
     }
 
-    /// Reads a length of time.
+    /// Deserialises a duration.
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// If the input is not a number, or not a duration.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         read(f64::deserialize(deserializer)?)
     }
 
-    /// What is longer than any length of time is the longest: `Duration::MAX` itself is written as a little more.
+    /// Too large a number means `Duration::MAX`, which itself is written as slightly more than it is.
     pub(super) fn read<E: serde::de::Error>(seconds: f64) -> Result<Duration, E> {
         match Duration::try_from_secs_f64(seconds) {
             Err(_) if seconds > 0.0 => Ok(Duration::MAX),
@@ -105,13 +105,13 @@ pub mod seconds {
     }
 }
 
-/// The same where there may be none.
+/// Serialises optional durations as seconds, for use with `#[serde(with = "…")]`.
 pub mod optional_seconds {
     use std::time::Duration;
 
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    /// Writes a length of time, if there is one.
+    /// Serialises a duration, if there is one.
     ///
     /// # Errors
     ///
@@ -123,11 +123,11 @@ pub mod optional_seconds {
         }
     }
 
-    /// Reads a length of time, if there is one.
+    /// Deserialises a duration, if there is one.
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// If there is something that is not a duration.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
         Option::<f64>::deserialize(deserializer)?.map(super::seconds::read).transpose()
     }

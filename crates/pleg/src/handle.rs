@@ -22,10 +22,10 @@ use crate::report::Report;
 use crate::shared::{Reach, Shared};
 use crate::stream_facts::StreamFacts;
 
-/// A pod lifecycle event generator on one runtime.
+/// A pod lifecycle event generator for one runtime.
 ///
-/// It does nothing until [started](Self::start). Dropping it ends every task of it, tells whoever still waits or
-/// reads that nothing more will come, and ends its recording.
+/// It does nothing until it is [started](Self::start). Dropping it ends all of its tasks, its subscriptions, the waits
+/// on its cache, and its recording.
 #[derive(Debug)]
 pub struct Pleg<O> {
     observer: Arc<O>,
@@ -40,26 +40,26 @@ struct Running {
 }
 
 impl Running {
-    /// Whether it has ended, or been told to.
+    /// Whether it has ended, or was requested to.
     fn is_ending(&self) -> bool {
         self.task.is_finished() || *self.stop.borrow()
     }
 }
 
 impl<O: Observe> Pleg<O> {
-    /// A PLEG that is not running yet.
+    /// Creates a PLEG that is not running yet.
     pub fn new(observer: O, config: Config, metrics: Metrics) -> Self {
         let shared = Arc::new(Shared::new(config, metrics));
         let handle = Handle { shared, drivers: Arc::default() };
         Self { observer: Arc::new(observer), handle, running: None }
     }
 
-    /// Starts observing, on the current tokio runtime. Does nothing if it is running. After a
-    /// [stop](Self::stop) it goes on from what it knew.
+    /// Starts observing, on the current tokio runtime. Does nothing if it is already running. After a
+    /// [stop](Self::stop) it continues from what it knew.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// If called outside of a tokio runtime.
     pub fn start(&mut self) {
         if self.running.as_ref().is_some_and(|running| !running.is_ending()) {
             return;
@@ -71,7 +71,7 @@ impl<O: Observe> Pleg<O> {
         let task = tokio::spawn(async move {
             let _mark = mark;
             if let Some(before) = before {
-                // There is one driver at a time. How the one before ended has no say in how this one does.
+                // There is only one driver at a time. How the previous one ended does not matter to this one.
                 let _ = before.task.await;
             }
             driver.run(stopped).await;
@@ -79,24 +79,25 @@ impl<O: Observe> Pleg<O> {
         self.running = Some(Running { task, stop });
     }
 
-    /// Stops observing: when this returns, no call is under way. Subscribers and waiters stay, for a later start.
+    /// Stops observing: when this returns, no call is in progress. Subscriptions and waits on the cache stay, for a
+    /// later start.
     pub async fn stop(&mut self) {
         let Some(running) = &mut self.running else { return };
         running.stop.send_replace(true);
         if let Err(error) = (&mut running.task).await {
-            tracing::error!(%error, "the pleg's task had ended by itself");
+            tracing::error!(%error, "the PLEG task panicked");
         }
         self.running = None;
     }
 
-    /// Has everything that it is told recorded from now on, or nothing any more. Returns the recorder before it, if there
-    /// was one: [`finish`](crate::record::Recorder::finish) tells whether all of it was written.
+    /// Records every input from now on; `None` stops recording. Returns the previous recorder, if any; its
+    /// [`finish`](crate::record::Recorder::finish) says whether everything was written.
     #[cfg(feature = "record")]
     pub fn record(&self, recorder: Option<crate::record::Recorder>) -> Option<crate::record::Recorder> {
         std::mem::replace(&mut *self.handle.shared.recorder.lock(), recorder)
     }
 
-    /// A handle for others.
+    /// Returns a handle for others.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
@@ -129,46 +130,47 @@ impl Drop for MarkRunning {
     }
 }
 
-/// Talks to a [`Pleg`]. Cheap to clone; it does not keep the PLEG running.
+/// A handle to a [`Pleg`]. It is cheap to clone, and does not keep the PLEG running.
 #[derive(Clone, Debug)]
 pub struct Handle {
     shared: Arc<Shared>,
-    /// How many drivers run: one, or none, or for a moment one that ends and one that waits for that.
+    /// The number of driver tasks: none, one, or, for a moment, one that is ending and one that waits for that.
     drivers: Arc<AtomicUsize>,
 }
 
 impl Handle {
-    /// Hears every event from now on. What is there already is in the [cache](Self::cache).
+    /// Subscribes to all events from now on. What exists already is in the [cache](Self::cache).
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
         self.shared.feed.subscribe()
     }
 
-    /// The newest status of every pod.
+    /// Returns the cache with the newest status of every pod.
     #[must_use]
     pub fn cache(&self) -> CacheReader {
         self.shared.cache.reader()
     }
 
-    /// Asks for a look at one pod now, for instance after acting on it. Asking often is asking once.
+    /// Asks for a look at one pod now, for instance after acting on it. Several requests at once count as one.
     pub fn nudge(&self, pod: &PodUid) {
         self.shared.requests.nudge(pod.clone(), self.shared.clock.stamp());
     }
 
-    /// Asks that the next look at a pod inspects it even if its list view did not change. It is answered with a
-    /// [`PodSync`](crate::EventKind::PodSync) if there is nothing else to tell.
+    /// Asks for an inspection of a pod after its next list, even if its list view has not changed; that list comes
+    /// within [`Config::relist_period`]. If there is nothing else to report, subscribers get a
+    /// [`PodSync`](crate::EventKind::PodSync).
     pub fn reinspect(&self, pod: &PodUid) {
         self.shared.requests.reinspect(pod.clone(), self.shared.clock.stamp());
     }
 
-    /// Whether all is well, and if not, what hangs. Answers at once, whatever else hangs.
+    /// Returns whether all is well and, if not, what hangs. Answers at once, whatever hangs.
     #[must_use]
     pub fn health(&self) -> Health {
         let health = self.shared.health();
         if self.drivers.load(Ordering::Relaxed) > 0 { health } else { health.not_running() }
     }
 
-    /// Everything there is to know at this moment. Answers at once, whatever else hangs.
+    /// Returns everything there is to know at this moment. Answers at once, whatever hangs.
     #[must_use]
     pub fn report(&self) -> Report {
         let mut report = self.shared.report();
@@ -176,33 +178,35 @@ impl Handle {
         report
     }
 
-    /// Shows in a registry what is worked out when somebody asks: ages of calls that hang among it. The counters and
-    /// histograms are registered with [`Metrics::register`](crate::Metrics::register).
+    /// Registers the metrics that are computed on demand, such as the age of a call that hangs. Counters and histograms
+    /// are registered with [`Metrics::register`](crate::Metrics::register).
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(LiveMetrics(Arc::downgrade(&self.shared))));
     }
 
-    /// How the runtime's announcements go.
+    /// Returns the statistics of the event stream.
     #[must_use]
     pub fn stream_facts(&self) -> StreamFacts {
         self.shared.stream_facts()
     }
 
-    /// Whether the runtime answers, for those who want to follow that. Closed when the [`Pleg`] is dropped, as are
+    /// Watches whether the runtime answers. The channel closes when the [`Pleg`] is dropped, as do those of
     /// [`relists`](Self::relists) and [`periods`](Self::periods).
     #[must_use]
     pub fn reach(&self) -> watch::Receiver<Reach> {
         self.shared.reach.subscribe()
     }
 
-    /// When the newest good relist that has ended was asked for. One ends when everything that it and those before it
-    /// found has been inspected, or has turned out to be slow; all of that can then be read and heard.
+    /// Watches the stamp at which the latest completed relist was requested; failed relists do not count. A relist is
+    /// complete once everything that it and earlier ones found has been inspected (or has proved slow): the results are
+    /// then in the cache, and their events have been sent.
     #[must_use]
     pub fn relists(&self) -> watch::Receiver<Option<Stamp>> {
         self.shared.relists.subscribe()
     }
 
-    /// How often all pods are listed since that last changed, and why it did.
+    /// Watches the current period between full lists, and why it last changed; `None` until it changes for the first
+    /// time.
     #[must_use]
     pub fn periods(&self) -> watch::Receiver<Option<(Duration, PeriodReason)>> {
         self.shared.periods.subscribe()

@@ -1,8 +1,8 @@
-//! Whether the PLEG does its work, and if not, what it waits for.
+//! Whether the PLEG does its work and, if not, what it is waiting for.
 //!
-//! Health is a pure function of recorded facts. The sentence is the kubelet's, so that what people search for
-//! finds them; behind it stands the cause: which call, of which pod, for how long. A pod that cannot be
-//! inspected is named, but does not make the PLEG unhealthy: the others are served all the same.
+//! Health is a pure function of recorded facts. The sentence is the kubelet's, so that searching for it finds the usual
+//! answers; after it comes the cause: which call, for which pod, for how long. A pod that cannot be inspected is named,
+//! but does not make the PLEG unhealthy, since the other pods are still served.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::go_duration::GoDuration;
 use crate::observe::ObserveError;
 use crate::progress::{CallInFlight, CallReport, Stage};
 
-/// How the listing of all pods has gone so far.
+/// How the full lists have gone so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ListFacts {
-    /// When the last list that succeeded was asked for.
+    /// When the last successful list was requested.
     pub last_success: Option<Stamp>,
-    /// The lists that failed since.
+    /// How many lists have failed since.
     pub failures: u64,
-    /// The last of them, and when it failed.
+    /// The last failure, and when it happened.
     pub last_failure: Option<(Stamp, ObserveError)>,
     /// How many entries of the last successful list could not be read.
     pub unreadable: usize,
@@ -48,64 +48,65 @@ impl ListFacts {
 pub(crate) struct PodFacts {
     /// Which pod.
     pub pod: PodRef,
-    /// Since when: the start of the first inspection that has not succeeded.
+    /// When the first inspection began that has not succeeded.
     pub since: Stamp,
-    /// The start of the last inspection that has.
+    /// When the last successful inspection began.
     pub last_success: Option<Stamp>,
-    /// How many inspections failed since.
+    /// How many inspections have failed since.
     pub failures: u64,
     /// The last error.
     pub last_error: Option<ObserveError>,
 }
 
-/// The state of a PLEG at one moment. `Display` gives it in words.
+/// The health of a PLEG at one moment. `Display` puts it in words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     /// Whether pods are being observed.
     pub healthy: bool,
-    /// The kubelet's sentence and the cause; nothing while all is well.
+    /// The kubelet's sentence and the cause; `None` if healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// How long ago the last list that succeeded was asked for.
+    /// How long ago the last successful full list was requested.
     #[serde(rename = "lastListSeconds", with = "crate::go_duration::optional_seconds")]
     pub last_list: Option<Duration>,
-    /// How long ago the last look at a single pod that succeeded was asked for.
+    /// How long ago the last successful look was requested.
     #[serde(default, rename = "lastLookSeconds", with = "crate::go_duration::optional_seconds")]
     pub last_look: Option<Duration>,
-    /// How long ago the last inspection that succeeded was begun.
+    /// How long ago the last successful inspection began.
     #[serde(rename = "lastInspectionSeconds", with = "crate::go_duration::optional_seconds")]
     pub last_inspection: Option<Duration>,
-    /// How many lists failed since the last that succeeded.
+    /// How many full lists have failed since the last successful one.
     pub list_failures: u64,
-    /// Why the newest list failed, if it did.
+    /// Why the latest full list failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list_error: Option<ObserveError>,
-    /// The call that the list under way waits for.
+    /// The call that the full list in progress is waiting for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list_call: Option<CallReport>,
-    /// How many entries of the last list could not be read.
+    /// How many entries of the last successful full list could not be read.
     pub unreadable_entries: usize,
-    /// The pods that cannot be inspected, longest first.
+    /// Pods that cannot be inspected, longest first.
     pub stuck_pods: Vec<StuckPod>,
-    /// The pods of which a look, which is the list of one pod, is not answered, longest first: a list of all takes its place.
+    /// Pods whose single-pod list (a *look*) gets no answer, longest first. A full list replaces it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hung_looks: Vec<HungLook>,
-    /// How many pods have waited for their turn to be inspected for longer than that should take.
+    /// How many pods have waited longer than [`Config::slow_after`](crate::Config::slow_after) for their turn to be
+    /// inspected.
     #[serde(default)]
     pub waiting_pods: usize,
 }
 
-/// A pod that cannot be inspected, as a report shows it.
+/// A pod that cannot be inspected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StuckPod {
     /// Which pod.
     pub pod: PodRef,
-    /// For how long.
+    /// For how long it could not be.
     #[serde(rename = "ageSeconds", with = "crate::go_duration::seconds")]
     pub age: Duration,
-    /// How long ago the last inspection of it that succeeded was begun.
+    /// How long ago its last successful inspection began.
     #[serde(
         default,
         rename = "lastSuccessSeconds",
@@ -113,34 +114,34 @@ pub struct StuckPod {
         with = "crate::go_duration::optional_seconds"
     )]
     pub last_success: Option<Duration>,
-    /// The call that is being waited for.
+    /// The call in progress, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallReport>,
-    /// How many inspections failed.
+    /// How many inspections have failed since the last successful one.
     pub failures: u64,
-    /// How the last one failed.
+    /// The error of the last one that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ObserveError>,
 }
 
-/// A pod of which looks are not answered, as a report shows it.
+/// A pod whose looks get no answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HungLook {
     /// Which pod.
     pub pod: PodRef,
-    /// For how long none has been.
+    /// For how long they have had no answer.
     #[serde(rename = "ageSeconds", with = "crate::go_duration::seconds")]
     pub age: Duration,
-    /// The call that is being waited for.
+    /// The call in progress, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallReport>,
-    /// How many looks were given up meanwhile.
+    /// How many looks were given up in that time.
     pub given_up: u64,
 }
 
 impl Health {
-    /// The health that these facts add up to at `now`.
+    /// The health that follows from these facts at `now`.
     #[must_use]
     pub(crate) fn assess(
         list: &ListFacts,
@@ -182,7 +183,7 @@ impl Health {
                 failures: facts.failures,
                 last_error: facts.last_error,
             })
-            // One that takes long because it has much to ask, and is answered, gets on.
+            // An inspection that has many calls to make, and gets answers, is long but not stuck.
             .filter(|pod| pod.failures > 0 || pod.call.as_ref().is_none_or(|call| call.age >= slow_after))
             .collect();
         stuck_pods.sort_by(|a, b| b.age.cmp(&a.age).then_with(|| a.pod.cmp(&b.pod)));
@@ -256,14 +257,14 @@ impl fmt::Display for StuckPod {
 
 impl fmt::Display for HungLook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "looks at pod {} not answered for {}", self.pod, GoDuration::in_millis(self.age))?;
+        write!(f, "pod {}: single-pod lists unanswered for {}", self.pod, GoDuration::in_millis(self.age))?;
         if let Some(call) = &self.call {
             write!(f, ", {} in flight for {}", call.call, GoDuration::in_millis(call.age))?;
         }
         match self.given_up {
             0 => Ok(()),
-            1 => f.write_str(", given up once for a list of all"),
-            times => write!(f, ", given up {times} times for a list of all"),
+            1 => f.write_str(", abandoned once in favour of a full list"),
+            times => write!(f, ", abandoned {times} times in favour of a full list"),
         }
     }
 }

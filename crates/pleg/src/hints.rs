@@ -1,8 +1,8 @@
-//! Follows what the runtime announces.
+//! Follows the event stream of the runtime.
 //!
-//! The task that holds the stream does nothing but read it into a set: a reader that stands still can make a runtime
-//! stand still. It never gives up: a stream that ends is opened again, soon if it broke, at once if the runtime is back,
-//! and rarely if the runtime has none.
+//! The task that reads the stream only collects announcements in a set, since a reader that stalls can make a runtime
+//! stall. It never gives up: a stream that has ended is reopened, soon if it broke, at once if the runtime has come
+//! back, and rarely if the runtime has no event stream.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use crate::announce::{Announcements, StreamError};
 use crate::observe::Observe;
 use crate::shared::{Reach, Shared};
 
-/// The least and the most to wait before a broken stream is opened again.
+/// The shortest and the longest wait before a broken stream is reopened.
 const SOON: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// When to ask a runtime without announcements again: somebody may have switched them on.
+/// When to retry with a runtime that has no event stream: somebody may have switched it on.
 const RARELY: Duration = Duration::from_secs(300);
-/// A stream that ends sooner than this, without a word, is one that is switched off. Runtimes end it in the answer to the
-/// call itself; one that was open for longer on a quiet node has merely ended.
+/// A stream that ends sooner than this, without sending anything, is switched off. Runtimes end such a stream in the
+/// answer to the call itself; one that was open for longer, on a quiet node, has merely ended.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// A stream that lasted for so long was a good one.
+/// A stream that lasted this long resets the waits.
 const GOOD_AFTER: Duration = Duration::from_secs(30);
 
 /// When to open the first stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
     AtOnce,
-    /// Something is wrong that opening one at once would not mend.
+    /// Something is wrong that opening it at once would not fix.
     AfterAPause,
 }
 
-/// Follows the announcements for as long as it is polled.
+/// Follows the event stream for as long as this is polled.
 pub(crate) async fn follow<O: Observe>(observer: Arc<O>, shared: Arc<Shared>, begin: Begin) -> Infallible {
     let mut pauses = Pauses::new();
     let mut reach = shared.reach.subscribe();
@@ -49,7 +49,7 @@ pub(crate) async fn follow<O: Observe>(observer: Arc<O>, shared: Arc<Shared>, be
         reach.borrow_and_update();
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            // A runtime that is back after it was lost may have them again.
+            // A runtime that has come back may have an event stream again.
             () = is_back(&mut reach) => pauses.reset(),
         }
     }
@@ -82,7 +82,7 @@ async fn read<O: Observe>(observer: &O, shared: &Shared) -> StreamError {
     }
 }
 
-/// Waits until the runtime answers again after it did not.
+/// Waits until the runtime answers again after it did not, or over a new connection.
 async fn is_back(reach: &mut tokio::sync::watch::Receiver<Reach>) {
     let mut last_epoch = match &*reach.borrow() {
         Reach::Reached { epoch } => Some(*epoch),
@@ -98,7 +98,7 @@ async fn is_back(reach: &mut tokio::sync::watch::Receiver<Reach>) {
     std::future::pending::<()>().await;
 }
 
-/// How long to wait between two streams.
+/// The waits between two streams.
 #[derive(Debug)]
 struct Pauses {
     next: Duration,
@@ -113,7 +113,7 @@ impl Pauses {
         self.next = SOON.0;
     }
 
-    /// After a stream that lasted for so long and ended so.
+    /// The wait after a stream that lasted this long and ended like this.
     fn after(&mut self, error: &StreamError, lasted: Duration) -> Duration {
         if error.is_lasting() {
             return jittered(RARELY);
@@ -127,7 +127,7 @@ impl Pauses {
     }
 }
 
-/// Between one and one and a half times as long, so that the agents of many nodes do not move in step.
+/// The pause times a random factor from 1 to 1.5, so that the agents of many nodes do not move in step.
 fn jittered(pause: Duration) -> Duration {
     pause + pause.mul_f64(fastrand::f64() / 2.0)
 }

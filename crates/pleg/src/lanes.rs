@@ -1,8 +1,8 @@
-//! Who may be inspected now.
+//! Which pods may be inspected now.
 //!
-//! Inspections run in parallel, but only so many at a time. One that takes long gives its place in the fast
-//! lane back and goes on in the slow lane, and a pod that failed before starts in the slow lane at once. So
-//! neither one stuck pod nor twenty can keep the others waiting, and a runtime is never flooded.
+//! Inspections run in parallel, up to a limit. One that takes long gives back its place in the fast lane and continues
+//! in the slow lane; a pod whose inspection has failed before starts in the slow lane. So neither one stuck pod nor
+//! twenty can make the others wait, and a runtime is never flooded.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::clock::Stamp;
 pub(crate) struct LaneLimits {
     pub(crate) fast: usize,
     pub(crate) slow: usize,
-    /// After this long an inspection is slow.
+    /// How long an inspection may take before it is slow.
     pub(crate) slow_after: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Lanes {
         }
     }
 
-    /// Puts a pod in the queue. `failed_before` sends it to the slow lane.
+    /// Adds a pod to the queue. `failed_before` sends it to the slow lane.
     pub(crate) fn enqueue(&mut self, pod: PodUid, failed_before: bool) {
         if failed_before {
             self.waiting_to_retry.push_back(pod);
@@ -50,13 +50,13 @@ impl Lanes {
         }
     }
 
-    /// Takes a pod out of the queue.
+    /// Removes a pod from the queue.
     pub(crate) fn withdraw(&mut self, pod: &PodUid) {
         self.waiting.retain(|waiting| waiting != pod);
         self.waiting_to_retry.retain(|waiting| waiting != pod);
     }
 
-    /// The next pod to inspect, which then holds a place until [`finish`](Self::finish).
+    /// Takes the next pod to inspect, which then holds a place until [`finish`](Self::finish).
     pub(crate) fn start_next(&mut self, now: Stamp) -> Option<PodUid> {
         if self.fast.len() < self.limits.fast
             && let Some(pod) = self.waiting.pop_front()
@@ -80,7 +80,7 @@ impl Lanes {
         }
     }
 
-    /// Moves what has become slow out of the fast lane, and says what it moved.
+    /// Moves inspections that have become slow to the slow lane, and returns their pods.
     pub(crate) fn demote_slow(&mut self, now: Stamp) -> Vec<PodUid> {
         let free = self.limits.slow.saturating_sub(self.slow.len());
         let overdue: Vec<PodUid> = self
@@ -97,7 +97,7 @@ impl Lanes {
         overdue
     }
 
-    /// When the next inspection becomes slow, if that would make room for somebody.
+    /// When the next inspection becomes slow, if that would free a place in the fast lane.
     pub(crate) fn next_demotion(&self) -> Option<Stamp> {
         if self.slow.len() >= self.limits.slow {
             return None;
@@ -105,12 +105,12 @@ impl Lanes {
         self.fast.values().min().map(|started| started.plus(self.limits.slow_after))
     }
 
-    /// How many inspections are under way.
+    /// The number of inspections in progress.
     pub(crate) fn in_flight(&self) -> usize {
         self.fast.len() + self.slow.len()
     }
 
-    /// Forgets everything under way and everything that waits.
+    /// Forgets everything in progress and everything that is waiting.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.limits);
     }

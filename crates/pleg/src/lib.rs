@@ -1,5 +1,5 @@
-//! A pod lifecycle event generator: it watches a container runtime, turns its changes into pod lifecycle events, and
-//! keeps a cache of pod statuses that is always fresh.
+//! A pod lifecycle event generator (PLEG): it watches a container runtime, turns its changes into pod lifecycle events,
+//! and keeps a cache of pod statuses that knows how fresh it is.
 //!
 //! ```text
 //!             ┌────────────── Pleg ───────────────────────────────┐
@@ -11,7 +11,7 @@
 //!             └───────────────────────────────────────────────────┘
 //! ```
 //!
-//! Print the pod events of a runtime:
+//! This program prints the pod events of a runtime:
 //!
 #![cfg_attr(feature = "cri", doc = "```no_run")]
 #![cfg_attr(not(feature = "cri"), doc = "```ignore")]
@@ -33,38 +33,53 @@
 //! }
 //! ```
 //!
-//! # What it guarantees
+//! # Terms
 //!
-//! - **One writer** (P1). Only lists and inspections change what is known. A [nudge](Handle::nudge), or an
-//!   [announcement](Announcement) of the runtime, changes when something is noticed, never what.
-//! - **A total table** (P2). Every pair of old and new state has a row; the same view twice tells nothing.
-//! - **Facts once, in order** (P3). `ContainerStarted`, `ContainerDied` and `ContainerRemoved` each follow a real change;
-//!   death comes before removal, nothing after it. Folding all events over the empty node gives what is there.
-//! - **No commit without an inspection** (P4). A failed one is made again, and its error is in the cache.
-//! - **Freshness that does not lie** (P5). [`newer_than(t)`](CacheReader::newer_than) never returns something read
-//!   before `t`: moments are taken before the runtime is asked, on a monotonic clock.
-//! - **Cache, then event, then global time** (P6). Whoever hears of a change can already read it.
-//! - **Isolation** (P7). A pod whose inspection hangs or fails delays nobody else's events, freshness or health. It is
-//!   [named](Health::stuck_pods), with the call and its age.
-//! - **No event lost** (P8). A slow subscriber gets a pod's waiting events as one [`PodSync`](EventKind::PodSync) that says
-//!   how many it stands for.
-//! - **Short lives are told** (P9). What came and went between two looks is told if the runtime announced it, and an exit
-//!   code that was announced is not lost with its container.
-//! - **Not understood is not removed** (P10). A list that fails changes nothing, and after a reconnect removal needs two
-//!   lists that agree.
-//! - **A stream is followed for ever** (P11), and read without delay whatever else hangs.
-//! - **Lists are as rare as they may be** (P12): once a second, and up to once a minute while the runtime announces every
-//!   change.
+//! - A *list* shows all pods with the states of their sandboxes and containers (the list view). A *look* is a list of a
+//!   single pod.
+//! - An *inspection* reads the status of everything in one pod. When it succeeds, the list view that it was made for is
+//!   *committed*, and what differs from the view committed before becomes events.
+//! - A *hint* makes the PLEG look at a pod sooner. It is either a *nudge*, from a program ([`Handle::nudge`]), or an
+//!   *announcement*, from the event stream of the runtime ([`Announcement`]).
+//! - A pod is *settled* if the newest list or look showed nothing that has not been inspected and committed. Otherwise
+//!   it is *held*.
+//! - The *global time* is a [`Stamp`]: as of this moment, the cache is right about every pod that is not held
+//!   ([`CacheReader::as_of`]). Each successful full list advances it, except the first one after a reconnect.
 //!
-//! The properties are tested over random histories; `docs/pleg.md` in the repository tells how it differs from the
-//! kubelet's, and why.
+//! # Guarantees
+//!
+//! - **One writer** (P1). Only lists and inspections change what is known. A hint changes when something is noticed,
+//!   never what.
+//! - **A total table** (P2). Every pair of an old and a new state has a row; the same view twice yields no events.
+//! - **Facts once, in order** (P3). `ContainerStarted`, `ContainerDied` and `ContainerRemoved` each follow a real
+//!   change; death comes before removal, and nothing comes after it. Applying all events to an empty node yields the
+//!   current state.
+//! - **No commit without an inspection** (P4). A failed inspection is retried, and its error is in the cache.
+//! - **Honest freshness** (P5). [`newer_than(t)`](CacheReader::newer_than) never returns anything that was read before
+//!   `t`: stamps are taken before the runtime is asked, on a monotonic clock.
+//! - **Cache, then event, then global time** (P6). Whoever receives an event can already read the change in the cache.
+//! - **Isolation** (P7). A pod whose inspection hangs or fails delays no other pod's events or freshness, nor the
+//!   health of the PLEG. It is [named](Health::stuck_pods), with the call and its age.
+//! - **No event lost** (P8). A slow subscriber gets a pod's waiting events as one [`PodSync`](EventKind::PodSync) that
+//!   says how many events it stands for.
+//! - **Short lives are reported** (P9). A container that came and went between two lists or looks is reported if the
+//!   runtime announced it, and an announced exit code is not lost with its container.
+//! - **Not understood is not removed** (P10). A list that fails changes nothing, and after a reconnect a removal needs
+//!   two lists that agree.
+//! - **The event stream is followed for ever** (P11), and read without delay whatever else hangs.
+//! - **Lists are as rare as possible** (P12): once a second, and down to once a minute while the runtime announces
+//!   every change.
+//!
+//! These properties are tested over random histories. `docs/pleg.md` in the repository says how this PLEG differs from
+//! the kubelet's, and why.
 //!
 //! # Features
 //!
-//! - `cri`: the `cri` module, an observer over a CRI client. Without it the crate needs neither tonic nor protobuf.
+//! - `cri`: the `cri` module, an observer that uses a CRI client. Without it, the crate needs neither tonic nor
+//!   protobuf.
 //! - `record`: the `record` module, a flight recorder and its replay.
 //!
-//! Neither is on by default. [`model`] is the crate `rubelet-model`, whose types stand in most signatures here.
+//! Neither is enabled by default. [`model`] is the crate `rubelet-model`, whose types appear in most signatures here.
 
 mod announce;
 mod cache;
@@ -97,7 +112,7 @@ mod told;
 
 pub use rubelet_model as model;
 
-// What the READMEs say compiles.
+// Makes `cargo test` compile the READMEs' examples.
 #[cfg(all(doctest, feature = "cri"))]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../README.md")]

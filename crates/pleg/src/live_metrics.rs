@@ -1,4 +1,4 @@
-//! Numbers that are worked out when somebody asks for them, and so grow while a call hangs.
+//! Metrics that are computed on demand, so that they grow while a call hangs.
 
 use std::fmt;
 use std::sync::Weak;
@@ -34,25 +34,25 @@ impl Collector for LiveMetrics {
         let seconds = Some(&Unit::Seconds);
         gauge(
             "pleg_list_age",
-            "How long ago the last list of all pods that succeeded was asked for",
+            "How long ago the last successful list of all pods was requested",
             seconds,
             health.last_list.unwrap_or_else(|| now.since_start()).as_secs_f64(),
         )?;
         gauge(
             "pleg_list_in_flight",
-            "For how long the list of all pods under way has been waited for; zero if there is none",
+            "How long the current list of all pods has been in flight; zero if there is none",
             seconds,
             oldest(|stage| matches!(stage, Stage::List)).as_secs_f64(),
         )?;
         gauge(
             "pleg_look_in_flight",
-            "For how long the oldest look at a single pod under way has been waited for; zero if there is none",
+            "How long the oldest list of a single pod has been in flight; zero if there is none",
             seconds,
             oldest(|stage| matches!(stage, Stage::Look(_))).as_secs_f64(),
         )?;
         gauge(
             "pleg_inspection_in_flight",
-            "For how long the oldest status call under way has been waited for; zero if there is none",
+            "How long the oldest status call has been in flight; zero if there is none",
             seconds,
             oldest(|stage| matches!(stage, Stage::Inspect(_))).as_secs_f64(),
         )?;
@@ -64,7 +64,7 @@ impl Collector for LiveMetrics {
         )?;
         gauge(
             "rubelet_pleg_waiting_pods",
-            "Pods that wait for their inspection to begin for longer than that should take",
+            "Pods that have waited too long for their inspection to begin",
             None,
             health.waiting_pods as f64,
         )

@@ -1,4 +1,4 @@
-//! The PLEG's numbers, under the kubelet's names, so that existing dashboards and alerts work.
+//! The metrics of the PLEG, under the kubelet's names, so that existing dashboards and alerts work.
 
 use std::fmt::Error;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use rubelet_model::{ContainerState, UnixNanos};
 
 use crate::core::Measure;
 
-/// The bucket limits that the kubelet uses for these durations, in seconds.
+/// The kubelet's histogram buckets for these durations, in seconds.
 const SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -24,7 +24,7 @@ struct StateLabel {
     container_state: &'static str,
 }
 
-/// The numbers. Clones share their values; [`Default`] is not registered anywhere, which is fine for tests.
+/// The metrics of a PLEG. Clones share their values. The [`Default`] is not registered anywhere, which suits tests.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     relist_duration: Histogram,
@@ -39,14 +39,15 @@ pub struct Metrics {
     pub(crate) period: Gauge<f64, AtomicU64>,
     recording: Gauge,
     left_out: Counter,
-    /// No event is ever lost: stays zero.
+    /// No event is ever lost, so this stays zero.
     discarded: Count,
     pub(crate) streams_failed: Count,
     pub(crate) streams_opened: Count,
     stream_latency: Histogram,
 }
 
-/// A count. Some of the kubelet's names lack the suffix that counters get in this format, so they are encoded by hand.
+/// A counter. Some of the kubelet's names lack the suffix that this format adds to counters, so they are encoded by
+/// hand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Count(Arc<AtomicU64>);
 
@@ -94,7 +95,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Shows the numbers in a registry.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "kubelet_pleg_relist_duration_seconds",
@@ -153,12 +154,12 @@ impl Metrics {
         );
         registry.register(
             "pleg_short_lives",
-            "Containers and sandboxes that were gone before any list showed them, told from events alone",
+            "Containers and sandboxes that were gone before any list showed them, known from events alone",
             self.short_lives.clone(),
         );
         registry.register(
             "pleg_relist_period_seconds",
-            "From the end of one list of all pods to the start of the next, at present",
+            "Current time from the end of one list of all pods to the start of the next",
             self.period.clone(),
         );
         registry.register(
@@ -178,7 +179,8 @@ impl Metrics {
         );
     }
 
-    /// Something that the runtime announced at `made` was heard at `heard`, by its clock and ours.
+    /// Observes the latency of an announcement that the runtime made at `made`, by its clock, and that was received at
+    /// `heard`, by ours.
     pub(crate) fn announced(&self, made: UnixNanos, heard: UnixNanos) {
         let nanos = u64::try_from(heard.0.saturating_sub(made.0)).unwrap_or(0);
         self.stream_latency.observe(Duration::from_nanos(nanos).as_secs_f64());

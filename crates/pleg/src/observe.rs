@@ -1,4 +1,5 @@
-//! What the PLEG needs of a runtime: three questions, what it announces, and a word on which call is being waited for.
+//! What the PLEG needs from a runtime: the answers to three questions, its announcements, and which calls are in
+//! progress.
 
 use std::fmt;
 use std::future::Future;
@@ -12,9 +13,9 @@ use crate::progress::Progress;
 
 /// A runtime, as the PLEG sees it.
 ///
-/// The futures may take as long as they like: each pod is inspected on its own, and a question that hangs holds
-/// back nobody else. An implementation should still bound each call with a deadline of its own, since a hung
-/// call is only asked again once it has failed.
+/// The futures may take as long as they like: each pod is inspected on its own, and a question that hangs holds up no
+/// other pod. An implementation should still give each call a time limit, since a call that hangs is retried only after
+/// it has failed.
 ///
 /// A runtime for tests, with one pod, on paused time:
 ///
@@ -75,61 +76,62 @@ use crate::progress::Progress;
 /// # }
 /// ```
 pub trait Observe: Send + Sync + 'static {
-    /// What [`announcements`](Self::announcements) gives; [`NoAnnouncements`](crate::NoAnnouncements) if there are none.
+    /// The stream that [`announcements`](Self::announcements) returns; [`NoAnnouncements`](crate::NoAnnouncements) if
+    /// the runtime has none.
     type Announcements: Announcements;
 
-    /// Every pod that the runtime knows, each once, with its sandboxes and containers, dead ones too.
+    /// Lists all pods that the runtime knows, each once, with their sandboxes and containers, including dead ones.
     fn list(&self, progress: &Progress) -> impl Future<Output = Result<Listing, ObserveError>> + Send;
 
-    /// The same for one pod: a listing that holds that pod, or nothing if the runtime does not know it.
+    /// Lists one pod: the listing contains that pod, or no pod if the runtime does not know it.
     fn list_pod(
         &self,
         pod: &PodUid,
         progress: &Progress,
     ) -> impl Future<Output = Result<Listing, ObserveError>> + Send;
 
-    /// The status of everything in `pod`. What has been removed since it was listed is left out.
+    /// Returns the status of everything in `pod`. What has been removed since the pod was listed is left out.
     fn inspect(
         &self,
         pod: &RuntimePod,
         progress: &Progress,
     ) -> impl Future<Output = Result<PodStatus, ObserveError>> + Send;
 
-    /// Asks the runtime to announce what happens from now on. A list that is asked for after this has returned shows
-    /// whatever is not announced.
+    /// Asks the runtime to announce what happens from now on. A list that is requested after this has returned must
+    /// show everything that is not announced.
     fn announcements(&self) -> impl Future<Output = Result<Self::Announcements, StreamError>> + Send;
 }
 
 /// The answer to a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
-    /// The pods, each once, in any order. A pod that did not change may be the same value as in the listing before;
-    /// it is then recognised without a look at it.
+    /// The pods, each once, in any order. An unchanged pod may be the same `Arc` as in the listing before; it is then
+    /// recognised without being compared.
     pub pods: Vec<Arc<RuntimePod>>,
-    /// How many entries could not be read, not even their id. While there are any, nothing that is missing
-    /// from the list is taken as removed.
+    /// How many entries could not be read well enough to know what they are and to which pod they belong. While there
+    /// are any, no pod or container that is missing from the list is taken as removed.
     pub unreadable: usize,
-    /// Which connection to the runtime answered. A new number means that the runtime may have restarted, and
-    /// then a thing is taken as removed only when two lists agree.
+    /// The number of the connection to the runtime that answered. A new number means that the runtime may have
+    /// restarted; something then counts as removed only when two lists agree.
     pub epoch: u64,
 }
 
-/// The calls that an observation is made of.
+/// The calls that lists and inspections consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// Sandboxes, from a list.
+    /// List sandboxes.
     ListPodSandbox,
-    /// Containers, from a list.
+    /// List containers.
     ListContainers,
-    /// One sandbox.
+    /// Inspect one sandbox.
     PodSandboxStatus,
-    /// One container.
+    /// Inspect one container.
     ContainerStatus,
 }
 
 impl Call {
-    /// The kubelet's word for it, as in its metrics.
+    /// The kubelet's word for the call, as in its metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -152,7 +154,7 @@ impl fmt::Display for Call {
 pub struct ObserveError {
     /// The call that failed.
     pub call: Call,
-    /// What it was about: a container or sandbox id; nothing for a list.
+    /// The id of the container or sandbox that the call was about; `None` for a list.
     pub target: Option<Arc<str>>,
     /// What went wrong, for programs.
     pub failure: Failure,
@@ -173,17 +175,17 @@ impl fmt::Display for ObserveError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// Nobody answers: the runtime is down, or restarts.
+    /// Nobody answers: the runtime is down, or is restarting.
     Unavailable,
-    /// No answer in time.
+    /// There was no answer in time.
     Deadline,
-    /// The answer is larger than a message may be.
+    /// The answer is larger than the limit for messages.
     TooLarge,
-    /// The two lists of one listing came over different connections, so they do not belong together.
+    /// The two lists of a listing came over different connections, so they do not belong together.
     Reconnected,
     /// The runtime answered with an error.
     Refused,
-    /// The answer breaks the protocol.
+    /// The answer violates the protocol.
     Invalid,
     /// The observer itself panicked.
     Panicked,

@@ -1,4 +1,4 @@
-//! Maps whose keys are no texts, written as lists of pairs.
+//! Serialises maps whose keys are not strings, as lists of pairs.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,6 +1,6 @@
-//! Which calls are being waited for, right now.
+//! The calls in progress.
 //!
-//! Kept apart from everything else, so that it can be read while everything else hangs.
+//! They are kept apart from everything else, so that they can be read while everything else hangs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use crate::clock::{Clock, Stamp};
 use crate::go_duration::GoDuration;
 use crate::observe::Call;
 
-/// What a call is made for.
+/// The purpose of a call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Stage {
-    /// The list of all pods.
+    /// A list of all pods.
     List,
-    /// The list of one pod.
+    /// A list of one pod.
     Look(PodUid),
-    /// The inspection of one pod.
+    /// An inspection of one pod.
     Inspect(PodUid),
 }
 
-/// A call that has not answered yet.
+/// A call that has not been answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallInFlight {
-    /// Which call.
+    /// The call.
     pub call: Call,
-    /// About which container or sandbox; nothing for a list.
+    /// The id of the container or sandbox that it is about; `None` for a list.
     pub target: Option<Arc<str>>,
-    /// Since when.
+    /// When it was made.
     pub since: Stamp,
 }
 
 impl CallInFlight {
-    /// In words, as of `now`.
+    /// Describes the call in words, as of `now`.
     #[must_use]
     pub(crate) fn describe(&self, now: Stamp) -> String {
         let age = GoDuration::in_millis(self.since.until(now));
@@ -48,30 +48,30 @@ impl CallInFlight {
         }
     }
 
-    /// As of `now`, with an age in place of a moment.
+    /// The call as of `now`, with its age.
     #[must_use]
     pub(crate) fn report(&self, now: Stamp) -> CallReport {
         CallReport { call: self.call, target: self.target.clone(), age: self.since.until(now) }
     }
 }
 
-/// A call that has not answered, as a report shows it.
+/// A call that has not been answered yet, as a report shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallReport {
-    /// Which call.
+    /// The call.
     pub call: Call,
-    /// About which container or sandbox; nothing for a list.
+    /// The id of the container or sandbox that it is about; `None` for a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<str>>,
-    /// For how long.
+    /// How long ago it was made.
     #[serde(rename = "ageSeconds", with = "crate::go_duration::seconds")]
     pub age: Duration,
 }
 
-/// A stage, which of the tries at it, and which of its calls.
+/// A stage, the number of its attempt, and the number of the call in that attempt.
 type Key = (Stage, u64, u64);
 
-/// Every call that is waited for. Written by the observers, read by health.
+/// All calls in progress. Written by the observers, read by health.
 #[derive(Clone, Debug)]
 pub(crate) struct CallBoard {
     clock: Clock,
@@ -83,18 +83,18 @@ impl CallBoard {
         Self { clock, calls: Arc::default() }
     }
 
-    /// Announces a stage. `ticket` tells apart two that overlap for the same pod, when the first was given up.
+    /// Begins a stage. `ticket` distinguishes attempts that overlap because an earlier one was given up.
     pub(crate) fn begin(&self, stage: Stage, ticket: u64) -> Progress {
         Progress { board: self.clone(), stage, ticket, calls: AtomicU64::new(0) }
     }
 
-    /// The calls in flight, by stage, those of one stage in the order in which they were made.
+    /// The calls in progress by stage; within a stage, in the order in which they were made.
     pub(crate) fn calls(&self) -> Vec<(Stage, CallInFlight)> {
         self.calls.lock().iter().map(|((stage, ..), call)| (stage.clone(), call.clone())).collect()
     }
 }
 
-/// Where an observer says which calls it waits for.
+/// Lets an observer report which calls it is waiting for.
 #[derive(Debug)]
 pub struct Progress {
     board: CallBoard,
@@ -105,13 +105,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A progress that nobody reads, for using an [`Observe`](crate::Observe) on its own.
+    /// Progress that nobody reads, for calling an [`Observe`](crate::Observe) outside of a [`Pleg`](crate::Pleg).
     #[must_use]
     pub fn unwatched() -> Self {
         CallBoard::new(Clock::start()).begin(Stage::List, 0)
     }
 
-    /// A call begins; it is waited for until the returned value is dropped.
+    /// Reports that a call begins. The call counts as in progress until the returned value is dropped.
     #[must_use = "the call ends when this is dropped"]
     pub fn calling(&self, call: Call, target: Option<&str>) -> Calling<'_> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl Progress {
     }
 }
 
-/// A call that is waited for.
+/// A call in progress. The call ends when this is dropped.
 #[derive(Debug)]
 pub struct Calling<'a> {
     board: &'a CallBoard,

@@ -1,8 +1,8 @@
-//! The flight recorder: everything that a PLEG was told, on disk, and the means to play it again.
+//! The flight recorder: writes all inputs of a PLEG to disk, and plays them back.
 //!
-//! The core is a pure state machine, so its inputs, each with its moment, are all there is to record: played again,
-//! they give the same events, byte for byte. Recording never holds the PLEG up. A thread writes; if it cannot keep up,
-//! inputs are left out, the recording says so, and goes on from a copy of the core's whole state.
+//! The core is a pure state machine, so its inputs, each with its moment, are all that has to be recorded: played back,
+//! they yield the same events, byte for byte. Recording never holds up the PLEG. A separate thread writes; if it cannot
+//! keep up, inputs are left out, and the recording says so and continues from a copy of the core's whole state.
 //!
 //! ```no_run
 //! use pleg::record::{Played, Recording, Replay};
@@ -20,9 +20,9 @@
 //!
 //! # Format
 //!
-//! Text, one entry a line: eight hexadecimal digits, the CRC-32 of what follows the blank after them, and a JSON
-//! object. Fields are only ever added, so that a later version reads what an earlier one wrote. The first entry of a
-//! file is a [`header`](Header). What pods run with (environment, annotations, mounts) is in no entry: the PLEG itself
+//! Text, with one entry per line: eight hexadecimal digits, which are the CRC-32 of the JSON, a space, and a JSON
+//! object. Fields are only ever added, so that later versions can read what earlier ones wrote. The first entry of a
+//! file is a [`Header`]. What pods run with (environment, annotations, mounts) is in no entry, since the PLEG itself
 //! does not know it.
 
 mod entry;

@@ -1,8 +1,8 @@
-//! What is known of one pod: the list view that was last committed, and the newest one.
+//! What is known about each pod: mainly the list view that was committed last, and the newest one.
 //!
-//! The committed view advances only when an inspection of it has succeeded, so a change whose inspection
-//! failed is found again next time, against the same old view, and nothing between two good inspections is
-//! lost. All of it is plain values; nothing here waits or reads a clock.
+//! The committed view advances only when an inspection of the new view has succeeded. So a change whose inspection
+//! failed is found again next time, against the same old view, and nothing between two successful inspections is lost.
+//! All of this is plain values; nothing here waits or reads a clock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,22 +24,22 @@ pub(crate) use register::Register;
 /// One pod in one list.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
-    /// What the list said.
+    /// What the list showed.
     pub(crate) pod: Arc<RuntimePod>,
-    /// Just before the list was asked for: nothing in it is older.
+    /// When the list was requested: nothing in it was read before.
     pub(crate) asked: Stamp,
-    /// Why the list was asked for.
+    /// Why the list was requested.
     pub(crate) trigger: Trigger,
 }
 
-/// Something in a pod that changed, and what that tells.
+/// Something in a pod that changed, and the events that follow from it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     /// What changed.
     pub subject: Subject,
-    /// What to tell of it, in this order.
+    /// The events, in this order.
     pub kinds: &'static [EventKind],
-    /// Whether its start had been told, and not its end.
+    /// Whether its start had been reported, and its end had not.
     pub had_run: bool,
 }
 
@@ -48,27 +48,27 @@ pub(crate) struct Change {
 pub(crate) enum Latest {
     /// The same as the committed one.
     AsCommitted,
-    /// Not the same, or not known to be.
+    /// Different from the committed one, or not known to be the same.
     Listed(Arc<Snapshot>),
-    /// The runtime no longer knows the pod, as that look found.
+    /// The runtime no longer knows the pod, according to a list or look with this trigger.
     Gone(Trigger),
 }
 
-/// Where the inspection of a pod stands. There is never more than one under way for a pod.
+/// The state of a pod's inspection. There is never more than one in progress for a pod.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Inspection {
     /// None is wanted.
     Idle,
-    /// Waits for its turn.
+    /// Waiting for its turn.
     Queued { since: Stamp },
-    /// Asked, not answered. The answer counts for `snapshot`, whatever has been listed since.
+    /// In progress. The answer is about `snapshot`, whatever has been listed since.
     InFlight { ticket: u64, started: Stamp, snapshot: Arc<Snapshot> },
 }
 
-/// That a pod could not be inspected, and for how long.
+/// How the inspections of a pod have been failing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Trouble {
-    /// Since its first failure.
+    /// When the first of the failed inspections began.
     pub(crate) since: Stamp,
     pub(crate) failures: u64,
     pub(crate) last_error: ObserveError,
@@ -78,82 +78,84 @@ pub(crate) struct Trouble {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Recheck {
     No,
-    /// Some time from now.
+    /// At some later time.
     Later,
     /// Now.
     Due,
 }
 
-/// What an inspection has found.
+/// The result of an inspection.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Found {
-    /// What was inspected, and since when.
+    /// What was inspected. The inspection began at `started`.
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) started: Stamp,
     pub(crate) status: Arc<PodStatus>,
 }
 
-/// That ends are not believed which are often wrong at first.
+/// Made-up ends that are not believed yet; see the module `doubt`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Doubt {
-    /// From when on all of them are.
+    /// From when on all of them are believed.
     pub(crate) until: Stamp,
-    /// From when on each of them is.
+    /// From when on each of them is believed.
     #[serde(default)]
     pub(crate) ends: BTreeMap<ContainerId, Stamp>,
-    /// Recordings of earlier versions have here what is withheld.
+    /// What is withheld, in recordings of earlier versions.
     #[serde(default, skip_serializing)]
     pub(crate) status: Option<Arc<PodStatus>>,
 }
 
-/// Of recordings that do not say it: nothing was asked about then.
+/// The default for recordings that lack the field: the versions that made them did not doubt ends in the first status
+/// of a pod.
 fn yes() -> bool {
     true
 }
 
-/// Everything about one pod.
+/// Everything that is known about one pod.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) pod: PodRef,
     committed: Option<Arc<Snapshot>>,
-    /// What had been told of the things that `committed` shows in a state that tells nothing.
+    /// The last reports about those things that `committed` shows in a state that is not reported.
     #[serde(with = "crate::pairs")]
     told_before_unknown: BTreeMap<Subject, Told>,
-    /// The last successful inspection, that of `committed`. Shared with the cache.
+    /// The status from the last successful inspection, that of `committed`. Shared with the cache.
     pub(crate) status: Option<Arc<PodStatus>>,
-    /// The inspection, being later than the list, found other states. Then a list that shows the committed view
-    /// again does not confirm the status.
+    /// Whether the inspection, being later than the list, found other states than the list. If so, a list that shows
+    /// the committed view again does not confirm the status.
     status_is_ahead: bool,
     latest: Latest,
-    /// The newest list view of all, and what it counts. Nearly always the next one is the same value.
+    /// The newest list view of all, and its counts. The next one is nearly always the same value.
     counted: Option<(Arc<RuntimePod>, Tally)>,
-    /// When the newest list that counted for this pod was asked for.
+    /// When the newest list that counted for this pod was requested.
     pub(crate) listed_at: Stamp,
-    /// The first look at it that has not led to a good or bad end yet.
+    /// When the first look was requested that has not led to the end of an inspection yet, successful or not.
     pub(crate) looked_since: Option<Stamp>,
-    /// The full list that named this pod last.
+    /// The number of the last full list that named this pod.
     pub(crate) named_by: u64,
-    /// The newest list lacked something that we know, but was no proof that it is gone.
+    /// Whether the newest list lacked something that is known, without proving that it is gone.
     pub(crate) parts_missing: bool,
-    /// An inspection is wanted even if nothing changed, and since when.
+    /// When a reinspection was asked for, which is due even if nothing has changed.
     pub(crate) reinspect: Option<Stamp>,
     /// Whether an end that may yet turn out otherwise is looked at once more.
     pub(crate) recheck: Recheck,
     pub(crate) doubt: Option<Box<Doubt>>,
-    /// What the last inspections found that are not committed yet, since more may be known in a moment: the last one, and
-    /// before it those of which something would not be told without them.
+    /// What inspections found that is not committed yet, since more may be known in a moment: the last result, and
+    /// before it those without which something would not be reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     withheld: Vec<Found>,
-    /// Containers of whose end not everything may be known yet, and from when on it is.
+    /// Containers whose end may not be fully known yet, and from when on it is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) incomplete_ends: BTreeMap<ContainerId, Stamp>,
-    /// How containers ended whose end has not been told: the last word of an inspection, also of what has gone since.
+    /// How containers ended whose end has not been reported: the latest result of an inspection, even if they have gone
+    /// since.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) untold_ends: BTreeMap<ContainerId, End>,
-    /// Whether the first list of all showed it: what had ended then will not be known any better.
+    /// Whether the first full list showed the pod. What had ended by then will not become better known.
     #[serde(default = "yes")]
     pub(crate) is_from_before: bool,
-    /// Of what is gone, and nobody has said how it ended: until when to wait for that.
+    /// The containers that are gone without a report of how they ended, and until when to wait for one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) awaited_ends: BTreeMap<ContainerId, Stamp>,
     /// Until when to wait for any of them.
@@ -161,10 +163,10 @@ pub(crate) struct Record {
     pub(crate) patience_ends: Option<Stamp>,
     pub(crate) inspection: Inspection,
     pub(crate) trouble: Option<Box<Trouble>>,
-    /// When the last inspection that succeeded was begun.
+    /// When the last successful inspection began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_success: Option<Stamp>,
-    /// Whether the cache was told not to vouch for this pod by its global time.
+    /// Whether the pod is held: the global time of the cache does not vouch for it.
     pub(crate) held: bool,
 }
 
@@ -198,13 +200,13 @@ impl Record {
         }
     }
 
-    /// The look at it has ended: its inspection has, or there was none to make.
+    /// Ends the look at the pod, since its inspection has ended or there was none to make.
     pub(crate) fn end_look(&mut self, now: Stamp) -> Option<Effect> {
         let since = self.looked_since.take()?;
         Some(Effect::Publish(News::Measure(Measure::Look(since.until(now)))))
     }
 
-    /// What a list view of this pod counts.
+    /// The counts of a list view of this pod.
     pub(crate) fn tally(&mut self, pod: &Arc<RuntimePod>) -> Tally {
         match &self.counted {
             Some((counted, tally)) if Arc::ptr_eq(counted, pod) => *tally,
@@ -212,7 +214,7 @@ impl Record {
         }
     }
 
-    /// Whether nothing is wanted or under way: the next list needs to be compared with the committed one only.
+    /// Whether nothing is wanted or in progress, so that the next list only has to be compared with the committed view.
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(self.latest, Latest::AsCommitted)
             && matches!(self.inspection, Inspection::Idle)
@@ -220,52 +222,52 @@ impl Record {
             && !self.held
     }
 
-    /// Whether nothing of it has to be asked for again.
+    /// Whether nothing about it has to be asked again.
     pub(crate) fn is_calm(&self) -> bool {
         self.trouble.is_none() && !self.parts_missing
     }
 
-    /// Whether it must be inspected even if it did not change.
+    /// Whether it must be inspected even if it has not changed.
     pub(crate) fn wants_inspection(&self) -> bool {
         self.reinspect.is_some() || self.recheck == Recheck::Due
     }
 
-    /// How far something has come in its life, as the committed view shows it.
+    /// How far something has come in its life, according to the committed view.
     pub(crate) fn committed_step(&self, id: &str) -> Option<LifeStep> {
         step_in(self.committed()?, id)
     }
 
-    /// Whether the end of a container has been told.
+    /// Whether the end of a container has been reported.
     pub(crate) fn has_told_end(&self, id: &ContainerId) -> bool {
         let mut committed = self.committed().into_iter().flat_map(|committed| entries(committed));
         let entry = committed.find(|entry| entry.key() == (false, id.as_str()));
         entry.is_some_and(|entry| known(entry, &self.told_before_unknown).told() == Told::Died)
     }
 
-    /// What is withheld, from the oldest to the newest.
+    /// The withheld findings, from the oldest to the newest.
     pub(crate) fn withheld(&self) -> &[Found] {
         &self.withheld
     }
 
-    /// Waits with what was found.
+    /// Withholds a finding.
     pub(crate) fn withhold(&mut self, found: Found) {
         self.withheld = self.take_withheld_before(Some(&found.snapshot.pod));
         self.withheld.push(found);
     }
 
-    /// Withholds nothing any more: what must be committed before `next` (`None`: the pod is gone), so that everything is told
-    /// that an inspection has shown, however soon somebody looked again.
+    /// Stops withholding, and returns the findings that must be committed before `next` (`None`: the pod is gone), so
+    /// that everything an inspection has shown is reported, however soon somebody looked again.
     pub(crate) fn take_withheld_before(&mut self, next: Option<&RuntimePod>) -> Vec<Found> {
         let withheld = std::mem::take(&mut self.withheld);
         withheld.into_iter().filter(|found| self.alone_tells_something(found, next)).collect()
     }
 
-    /// The newest of what is withheld, and no longer.
+    /// Takes the newest of the withheld findings.
     pub(crate) fn take_newest_withheld(&mut self) -> Option<Found> {
         self.withheld.pop()
     }
 
-    /// Whether less would be told if `next` was committed without it.
+    /// Whether less would be reported if `next` were committed without this finding.
     fn alone_tells_something(&self, found: &Found, next: Option<&RuntimePod>) -> bool {
         let known = self.known();
         let next: HashMap<EntryKey<'_>, Seen> =
@@ -276,12 +278,12 @@ impl Record {
         })
     }
 
-    /// How far something has come in its life, as the newest view shows it.
+    /// How far something has come in its life, according to the newest view.
     pub(crate) fn newest_step(&self, id: &str) -> Option<LifeStep> {
         step_in(self.newest_view()?, id)
     }
 
-    /// Whether something is in a view that is committed, or that may yet be.
+    /// Whether something is in a view that is committed or may yet be.
     pub(crate) fn holds(&self, id: &str) -> bool {
         let in_flight = match &self.inspection {
             Inspection::InFlight { snapshot, .. } => step_in(&snapshot.pod, id),
@@ -299,18 +301,18 @@ impl Record {
         self.committed.as_deref().map(|snapshot| &snapshot.pod)
     }
 
-    /// The committed list view, to be inspected again.
+    /// The committed list view, for another inspection.
     pub(crate) fn committed_snapshot(&self) -> Option<Arc<Snapshot>> {
         self.committed.clone()
     }
 
-    /// Whether a list filtered by UID finds all of this pod, as far as we know.
+    /// Whether a list filtered by UID finds all of this pod, as far as is known.
     pub(crate) fn is_selectable(&self) -> bool {
         let seen_last = self.newest_view().or_else(|| self.committed().map(Arc::as_ref));
         seen_last.is_some_and(|pod| pod.selectable)
     }
 
-    /// Whether `pod` shows the same things in the same states as the committed view, and as its status.
+    /// Whether `pod` shows the same things in the same states as both the committed view and its status.
     pub(crate) fn confirms_committed(&self, pod: &Arc<RuntimePod>) -> bool {
         !self.status_is_ahead
             && self
@@ -318,8 +320,8 @@ impl Record {
                 .is_some_and(|committed| Arc::ptr_eq(committed, pod) || shows_the_same(committed, pod))
     }
 
-    /// What it would tell to commit `new` (`None`: the pod is gone) over the committed view. In the order of the
-    /// kubelet: containers, then sandboxes of the old view, then what is new in the new one.
+    /// The changes that committing `new` (`None`: the pod is gone) over the committed view would report. They are in
+    /// the kubelet's order: the containers of the old view, then its sandboxes, then what is new in the new view.
     pub(crate) fn changes(&self, new: Option<&RuntimePod>) -> Vec<Change> {
         let old = self.committed().map(Arc::as_ref);
         if let (Some(old), Some(new)) = (old, new)
@@ -368,13 +370,14 @@ impl Record {
         self.pod = snapshot.pod.pod.clone();
         match (&self.latest, &self.committed) {
             (Latest::Listed(latest), _) if *latest == snapshot => self.latest = Latest::AsCommitted,
-            // What was withheld is older than what was listed since, which is not what is committed now.
+            // What was withheld is older than the newest view, which was the committed one until now.
             (Latest::AsCommitted, Some(committed)) if *committed != snapshot => {
                 self.latest = Latest::Listed(committed.clone());
             }
             (Latest::Listed(_) | Latest::AsCommitted | Latest::Gone(_), _) => {}
         }
-        // What it shows as ended, or no more, is told with it. Of others nothing has been told.
+        // The ends of what it shows as ended, or no longer shows, are reported with this commit. The others are still
+        // to be reported.
         let before = self.committed.take();
         let was_known = |id: &str| before.as_ref().is_some_and(|before| step_in(&before.pod, id).is_some());
         self.untold_ends.retain(|id, _| match step_in(&snapshot.pod, id.as_str()) {
@@ -384,15 +387,14 @@ impl Record {
         self.committed = Some(snapshot);
     }
 
-    /// What has been told of everything that the committed view shows.
+    /// What has been reported about everything in the committed view.
     fn known(&self) -> HashMap<EntryKey<'_>, Known> {
         let committed = self.committed().map(Arc::as_ref);
         let entries = committed.into_iter().flat_map(entries);
         entries.map(|entry| (entry.key(), known(entry, &self.told_before_unknown))).collect()
     }
 
-    /// The addresses to keep with a new status: its own, or those known before, when none of its sandboxes is
-    /// ready to have one.
+    /// Keeps the last known addresses if the new status has none, and none of its sandboxes is ready to have one.
     pub(crate) fn keep_addresses(&self, status: &mut PodStatus) {
         if !status.ips.is_empty() {
             return;
@@ -410,7 +412,7 @@ impl Record {
         &self.latest
     }
 
-    /// The newest view is the committed one, if it shows the same.
+    /// Marks the newest view as committed if it shows the same.
     pub(crate) fn settle_latest(&mut self) {
         if let Latest::Listed(snapshot) = &self.latest
             && self.confirms_committed(&snapshot.pod)
@@ -419,7 +421,7 @@ impl Record {
         }
     }
 
-    /// Everything that the committed or the newest view shows, by its id.
+    /// The ids of everything that the committed or the newest view shows.
     fn ids(&self) -> impl Iterator<Item = Arc<str>> {
         let newest = match &self.latest {
             Latest::Listed(snapshot) => Some(&snapshot.pod),
@@ -432,7 +434,7 @@ impl Record {
         })
     }
 
-    /// The newest view of the pod, committed or not; nothing if it is gone or new.
+    /// The newest view of the pod, committed or not; `None` if the pod is gone, or new and not listed yet.
     pub(crate) fn newest_view(&self) -> Option<&RuntimePod> {
         match &self.latest {
             Latest::Listed(snapshot) => Some(&snapshot.pod),
@@ -441,12 +443,11 @@ impl Record {
         }
     }
 
-    /// What `listed` would be if everything that the view before it showed were still there. Returns nothing if
-    /// nothing is missing.
+    /// `listed` with everything added that the view before it showed and that is missing; `None` if nothing is missing.
     pub(crate) fn with_missing(&self, listed: &RuntimePod) -> Option<RuntimePod> {
         let before = self.newest_view()?;
         let mut whole = listed.clone();
-        // What is missing may be what no filter finds.
+        // What is missing may be something that no filter finds.
         whole.selectable &= before.selectable;
         for sandbox in &before.sandboxes {
             if !whole.sandboxes.iter().any(|there| there.id == sandbox.id) {
@@ -478,7 +479,7 @@ enum EntryOf<'a> {
     Sandbox(&'a rubelet_model::ListedSandbox),
 }
 
-/// Whether it is a sandbox, and its id: containers and sandboxes have ids of their own, so the same text may name one of
+/// Whether it is a sandbox, and its id. Containers and sandboxes have separate ids, so the same text may name one of
 /// each.
 type EntryKey<'a> = (bool, &'a str);
 
@@ -544,7 +545,7 @@ fn known(entry: Entry<'_>, told_before_unknown: &BTreeMap<Subject, Told>) -> Kno
     }
 }
 
-/// Whether a status shows the things of a view in the states of the view.
+/// Whether a status shows the things of a view in the same states.
 fn agrees(pod: &RuntimePod, status: &PodStatus) -> bool {
     pod.containers
         .iter()
@@ -555,9 +556,9 @@ fn agrees(pod: &RuntimePod, status: &PodStatus) -> bool {
             .all(|listed| status.sandbox(&listed.id).is_some_and(|inspected| inspected.state == listed.state))
 }
 
-/// Whether two sorted views show the same things in the same states. Cheap, since it decides for every pod of
-/// every relist. It is stricter than the table of events: `created` and `unknown` tell the same, but a cached
-/// status must not say one when the other is true.
+/// Whether two sorted views show the same things in the same states. This must be cheap, since it decides for every pod
+/// in every relist. It is stricter than the table of events: `created` and `unknown` yield the same events, but a
+/// cached status must not say one while the other is true.
 fn shows_the_same(a: &RuntimePod, b: &RuntimePod) -> bool {
     a.containers.len() == b.containers.len()
         && a.sandboxes.len() == b.sandboxes.len()

@@ -17,37 +17,37 @@ use crate::stream_facts::StreamFacts;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Whether all is well, and if not, what hangs.
+    /// Whether all is well and, if not, what hangs.
     pub health: Health,
-    /// What the runtime announces.
+    /// The state of the event stream.
     pub stream: StreamReport,
-    /// From the end of one list of all pods to the start of the next, at present.
+    /// The current period: the time from the end of one full list to the start of the next.
     #[serde(rename = "relistPeriodSeconds", with = "crate::go_duration::seconds")]
     pub relist_period: Duration,
-    /// Why it is so, if it was ever otherwise.
+    /// Why the period last changed, if it ever has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relist_reason: Option<PeriodReason>,
-    /// How many pods are known.
+    /// The number of known pods.
     pub pods: usize,
-    /// How many of them are being inspected.
+    /// The number of pods that are being inspected.
     pub inspections_in_flight: usize,
-    /// Every call that has not been answered, and what it is made for.
+    /// The calls in progress, and what they are made for.
     pub calls: Vec<StageReport>,
-    /// When the time of day jumped last, if it did.
+    /// The last jump of the wall clock, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_jump: Option<ClockJump>,
-    /// Why nothing is recorded, if somebody asked for that and nothing is.
+    /// Why recording, although requested, does not happen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_recorded: Option<Arc<str>>,
 }
 
-/// What is known of the event stream.
+/// The state of the event stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamReport {
-    /// Whether it is open.
+    /// Whether the stream is open.
     pub open: bool,
-    /// For how long it has been.
+    /// How long it has been open, if it is.
     #[serde(
         default,
         rename = "openSeconds",
@@ -55,7 +55,7 @@ pub struct StreamReport {
         with = "crate::go_duration::optional_seconds"
     )]
     pub open_for: Option<Duration>,
-    /// How long ago something was announced last.
+    /// How long ago the last announcement was received.
     #[serde(
         default,
         rename = "lastHeardSeconds",
@@ -63,29 +63,29 @@ pub struct StreamReport {
         with = "crate::go_duration::optional_seconds"
     )]
     pub last_heard: Option<Duration>,
-    /// Why it ended last, if it did.
+    /// Why it last ended, if it has, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_end: Option<Arc<str>>,
-    /// The same, for programs.
+    /// Why it last ended, if it has, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<StreamError>,
     /// How often it was opened.
     pub opened: u64,
-    /// How many announcements were heard.
+    /// How many announcements were received.
     pub heard: u64,
     /// How many changes were found that had not been announced.
     pub unannounced: u64,
-    /// How many things lived and were gone before anybody looked.
+    /// How many containers and sandboxes lived and were gone before anybody looked.
     pub short_lives: u64,
 }
 
-/// A call, and what it is made for.
+/// A call in progress, and what it is made for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StageReport {
     /// `list`, `look` or `inspect`.
     pub stage: Arc<str>,
-    /// Of which pod; nothing for a list of all.
+    /// The pod; `None` for a list of all pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
     /// The call.
@@ -118,7 +118,7 @@ impl Report {
 }
 
 impl StreamReport {
-    /// These facts at `now`, with ages in place of moments.
+    /// Converts facts to a report as of `now`, with ages in place of moments.
     #[must_use]
     pub fn new(facts: &StreamFacts, now: Stamp) -> Self {
         Self {

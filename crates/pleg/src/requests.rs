@@ -1,7 +1,7 @@
 //! What others ask of the PLEG, and what the runtime announces to it.
 //!
-//! Sets, not queues: asking twice is asking once, and what is announced of one thing is kept once, so all of it is
-//! bounded by what there is on the node, and never drops anything.
+//! These are sets, not queues: several requests for one pod are one request, and an announcement of one step is kept
+//! once. So everything is bounded by what is on the node, and nothing is ever dropped.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -33,7 +33,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Puts what was announced so far in its place between what happened to the stream.
+    /// Ends a batch of announcements, to keep their order with the events of the stream itself.
     fn close_announcements(&mut self) {
         if let Some(at) = self.heard.take() {
             let announcements = std::mem::take(&mut self.announced).into_values().collect();
@@ -49,24 +49,24 @@ impl Requests {
         self.arrived.notify_one();
     }
 
-    /// Asks for an inspection of a pod at its next look.
+    /// Asks for an inspection of a pod after its next list or look.
     pub(crate) fn reinspect(&self, pod: PodUid, at: Stamp) {
         keep_newest(&mut self.waiting.lock().reinspects, pod, at);
         self.arrived.notify_one();
     }
 
-    /// Says that somebody waits for something newer than what is known.
+    /// Reports that somebody is waiting for something newer than what is known.
     pub(crate) fn awaited(&self) {
         self.waiting.lock().awaited = true;
         self.arrived.notify_one();
     }
 
-    /// Says that the runtime was asked to announce what happens.
+    /// Reports that the event stream was opened.
     pub(crate) fn stream_opened(&self) {
         self.stream(Input::StreamOpened);
     }
 
-    /// Says that the runtime announces nothing more.
+    /// Reports that the event stream ended.
     pub(crate) fn stream_ended(&self, error: StreamError) {
         self.stream(Input::StreamEnded(error));
     }
@@ -79,7 +79,7 @@ impl Requests {
         self.arrived.notify_one();
     }
 
-    /// Passes on what the runtime announced.
+    /// Passes on an announcement of the runtime.
     pub(crate) fn announce(&self, announcement: Announcement, at: Stamp) {
         let mut waiting = self.waiting.lock();
         waiting.heard = waiting.heard.max(Some(at));
@@ -93,7 +93,7 @@ impl Requests {
         self.arrived.notify_one();
     }
 
-    /// Forgets what has been heard of a stream that nobody follows any more.
+    /// Drops what was received of a stream that is no longer followed.
     pub(crate) fn forget_stream(&self) {
         let mut waiting = self.waiting.lock();
         waiting.streams.clear();
@@ -101,12 +101,12 @@ impl Requests {
         waiting.heard = None;
     }
 
-    /// Waits until something is asked for or announced.
+    /// Waits until there is a request or an announcement.
     pub(crate) async fn arrived(&self) {
         self.arrived.notified().await;
     }
 
-    /// Everything that has arrived. Reinspections come first, so that a look asked for together with one
+    /// Takes everything that has arrived. Reinspections come first, so that a look that was asked for together with one
     /// already serves it.
     pub(crate) fn take(&self) -> impl Iterator<Item = Input> + use<> {
         let mut waiting = self.waiting.lock();
@@ -119,7 +119,7 @@ impl Requests {
     }
 }
 
-/// Moments are taken before the lock, so they may come in the wrong order.
+/// Keeps the newest moment of a wish. Moments are taken before the lock, so they may arrive out of order.
 fn keep_newest(wishes: &mut BTreeMap<PodUid, Stamp>, pod: PodUid, at: Stamp) {
     let newest = wishes.entry(pod).or_insert(at);
     *newest = at.max(*newest);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::event::Exit;
 
-    /// Runtimes announce an end twice, and know how it was only once.
+    /// Runtimes announce an end twice, but say how it happened only once.
     #[test]
     fn what_is_announced_twice_keeps_what_either_said() {
         let announcement = |exit: Option<i32>, exited_at: Option<i64>| Announcement {

@@ -1,4 +1,4 @@
-//! What the driver writes and the handles read.
+//! The state that the driver writes and the handles read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +24,14 @@ use crate::told::Told;
 pub enum Reach {
     /// It has not been asked yet.
     Unasked,
-    /// It answered the last list, over this connection.
+    /// It answered the last full list.
     Reached {
-        /// Grows with every connection.
+        /// The number of the connection that it answered over; it grows with every connection.
         epoch: u64,
     },
-    /// It did not answer the last list.
+    /// It did not answer the last full list.
     Lost {
-        /// Why not.
+        /// The error of the list.
         error: ObserveError,
     },
 }
@@ -40,18 +40,18 @@ pub enum Reach {
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
-    /// Stepped by the driver only; locked by others just long enough to read facts. Never across an await.
+    /// Stepped only by the driver; others lock it just long enough to read facts. Never locked across an await.
     core: Mutex<Core>,
     pub(crate) cache: CacheWriter,
     pub(crate) feed: Feed,
     pub(crate) requests: Arc<Requests>,
     pub(crate) board: CallBoard,
     pub(crate) reach: Told<Reach>,
-    /// When the newest good relist that has ended was asked for.
+    /// When the latest completed relist was requested.
     pub(crate) relists: Told<Option<Stamp>>,
-    /// How often all pods are listed since that last changed, and why it did.
+    /// The current period between full lists, and why it last changed.
     pub(crate) periods: Told<Option<(Duration, PeriodReason)>>,
-    /// Read by the driver's clock at every step.
+    /// Fed with the readings of the clock at every step.
     jumps: Mutex<JumpWatch>,
     pub(crate) metrics: Metrics,
     #[cfg(feature = "record")]
@@ -105,7 +105,7 @@ impl Shared {
         effects
     }
 
-    /// Nothing more will come: whoever waits or reads is told so.
+    /// Ends everything that handles wait for or read from.
     pub(crate) fn close(&self) {
         self.cache.close();
         self.feed.close();
@@ -120,9 +120,9 @@ impl Shared {
         self.core.lock().next_tick().map(|stamp| self.clock.instant(stamp))
     }
 
-    /// Everything under way was given up.
+    /// Notes that all calls in progress were given up.
     pub(crate) fn interrupted(&self) {
-        // It may have something to say, but there is nobody whom it could ask.
+        // The core may have something to publish, but there is no driver to make a call.
         for effect in self.step(Input::Interrupted) {
             if let Effect::Publish(news) = effect {
                 self.publish(news);
@@ -131,7 +131,7 @@ impl Shared {
         self.requests.forget_stream();
     }
 
-    /// Makes known what is known now.
+    /// Makes news known to readers.
     pub(crate) fn publish(&self, news: News) {
         match news {
             News::Store { pod, status, asked } => self.cache.store(&pod, status, asked),

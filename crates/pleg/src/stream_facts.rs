@@ -1,26 +1,26 @@
-//! How the runtime's announcements go.
+//! Statistics of the event stream.
 
 use serde::{Deserialize, Serialize};
 
 use crate::announce::StreamError;
 use crate::clock::Stamp;
 
-/// What is known of the event stream.
+/// Statistics of the event stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamFacts {
-    /// Since when it is open; nothing if it is not.
+    /// When it was opened; `None` if it is not open.
     pub open_since: Option<Stamp>,
     /// How often it was opened.
     pub opened: u64,
-    /// When it ended last, and why.
+    /// When it last ended, and why.
     pub last_end: Option<(Stamp, StreamError)>,
-    /// How many announcements were heard.
+    /// How many announcements were received.
     pub heard: u64,
-    /// When the last one was.
+    /// When the last one was received.
     pub last_heard: Option<Stamp>,
     /// How many changes were found that had not been announced while the stream was open.
     pub unannounced: u64,
-    /// How many things lived and were gone before anybody looked.
+    /// How many containers and sandboxes lived and were gone before anybody looked.
     pub short_lives: u64,
 }
 

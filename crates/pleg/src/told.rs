@@ -1,9 +1,9 @@
-//! A value that handles follow until the PLEG ends.
+//! A value that handles watch until the PLEG ends.
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// The telling end of a watch. Handles keep it alive, so it is [closed](Self::close) rather than dropped.
+/// The sending end of a watch. Handles keep it alive, so it is [closed](Self::close) instead of being dropped.
 #[derive(Debug)]
 pub(crate) struct Told<T> {
     sender: Mutex<Option<watch::Sender<T>>>,
@@ -16,28 +16,28 @@ impl<T: PartialEq> Told<T> {
         Self { sender: Mutex::new(Some(sender)), receiver }
     }
 
-    /// Tells it, also if it is the same again.
+    /// Sends a value, even if it equals the current one.
     pub(crate) fn tell(&self, value: T) {
         if let Some(sender) = &*self.sender.lock() {
             sender.send_replace(value);
         }
     }
 
-    /// Tells it if it is news.
+    /// Sends a value if it differs from the current one.
     pub(crate) fn tell_news(&self, value: T) {
         if *self.receiver.borrow() != value {
             self.tell(value);
         }
     }
 
-    /// Hears what is told from now on, and the end.
+    /// Watches the values from now on, and the end.
     pub(crate) fn subscribe(&self) -> watch::Receiver<T> {
         let mut receiver = self.receiver.clone();
         receiver.mark_unchanged();
         receiver
     }
 
-    /// Nothing more will be told.
+    /// Ends the watch: nothing more will be sent.
     pub(crate) fn close(&self) {
         self.sender.lock().take();
     }

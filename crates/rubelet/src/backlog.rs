@@ -36,7 +36,7 @@ impl Backlog {
     /// All lines, and before them how many were left out.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = String> + use<> {
         let left_out = std::mem::take(&mut self.left_out);
-        let gap = (left_out > 0).then(|| format!("({left_out} lines were left out)"));
+        let gap = (left_out > 0).then(|| format!("({left_out} lines omitted)"));
         gap.into_iter().chain(std::mem::take(&mut self.lines))
     }
 }
@@ -60,7 +60,7 @@ mod tests {
             backlog.add(&number.to_string());
         }
         let lines: Vec<String> = backlog.take().collect();
-        assert_eq!(lines[..2], ["(2 lines were left out)", "2"]);
+        assert_eq!(lines[..2], ["(2 lines omitted)", "2"]);
         assert_eq!(lines.len(), MOST_LINES + 1);
         assert_eq!(backlog.take().count(), 0, "what was left out is said once");
         backlog.add(&"ä".repeat(LONGEST_LINE));

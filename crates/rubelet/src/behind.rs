@@ -207,7 +207,7 @@ mod tests {
         }
         reads.send(()).expect("it waits");
         let (lines, _) = next();
-        assert_eq!(lines[..2], ["(500 lines were left out)", "500"]);
+        assert_eq!(lines[..2], ["(500 lines omitted)", "500"]);
         assert_eq!(lines.last().expect("lines"), "1499");
         drop(reads);
         behind.end();

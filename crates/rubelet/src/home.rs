@@ -19,7 +19,7 @@ pub(crate) struct Home {
 pub(crate) struct DataDir {
     /// Where the embedded runtime keeps sandboxes, containers and images
     ///
-    /// By default `$RUBELET_DATA_DIR`, else /var/lib/rubelet; for a user who is not root, rubelet in `$XDG_DATA_HOME` or `~/.local/share`.
+    /// Default: `$RUBELET_DATA_DIR`, else /var/lib/rubelet; for users other than root, rubelet in `$XDG_DATA_HOME` or `~/.local/share`.
     #[arg(long, value_name = "DIR", global = true)]
     data_dir: Option<PathBuf>,
 }

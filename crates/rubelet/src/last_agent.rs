@@ -46,9 +46,9 @@ pub(crate) enum LastAgentError {
     Unwritable { path: PathBuf, source: io::Error },
     #[error("cannot read {}: {source}{}", path.display(), help(source))]
     Unreadable { path: PathBuf, source: io::Error },
-    #[error("{} is not understood: {source}; remove it, and name the runtime with --runtime-endpoint", path.display())]
+    #[error("cannot parse {}: {source}; remove it, and name the runtime with --runtime-endpoint", path.display())]
     NotUnderstood { path: PathBuf, source: serde_json::Error },
-    #[error("{} names no runtime: {source}", path.display())]
+    #[error("{} does not name a runtime: {source}", path.display())]
     Endpoint { path: PathBuf, source: EndpointError },
 }
 
@@ -186,6 +186,6 @@ mod tests {
 
         fs::write(folder.path().join(FILE), "{").unwrap();
         let error = LastAgent::read(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("agent.json is not understood") && error.contains("remove it"), "{error}");
+        assert!(error.contains("agent.json: ") && error.contains("remove it"), "{error}");
     }
 }

@@ -25,7 +25,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// The folder of an agent.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Place {
-    /// Where the agent and the embedded runtime keep their data, and where their sockets are; also `$RUBELET_DATA_DIR`
+    /// Folder for the data and sockets of the agent and the embedded runtime; also `$RUBELET_DATA_DIR`
     #[arg(long, value_name = "DIR", default_value_os_t = usual_folder())]
     data_dir: PathBuf,
 }
@@ -50,12 +50,12 @@ pub(crate) fn folder_of_environment() -> Option<PathBuf> {
 pub(crate) enum PlaceError {
     #[error("cannot use {}: {source}; {}choose another folder with --data-dir", path.display(), help(source))]
     Unusable { path: PathBuf, source: io::Error },
-    #[error("another agent runs with {}: end it, or choose another folder with --data-dir", path.display())]
+    #[error("another agent is already running with {}; stop it, or choose another folder with --data-dir", path.display())]
     Taken { path: PathBuf },
     #[error(
-        "{} is in use by an agent that does not answer ({}): try again later, or end it",
+        "{} is in use by an agent that does not answer ({}); try again later, or stop it",
         path.display(),
-        pid.map_or_else(|| format!("`fuser -v {}` tells who it is", lock.display()), |pid| format!("process {pid}"))
+        pid.map_or_else(|| format!("`fuser -v {}` shows its process", lock.display()), |pid| format!("process {pid}"))
     )]
     Busy { path: PathBuf, lock: PathBuf, pid: Option<u32> },
 }
@@ -179,7 +179,7 @@ impl<'a> Turn<'a> {
                 if !self.was_told && self.begun.elapsed() >= QUIET {
                     self.was_told = true;
                     tell(&format!(
-                        "{} is in use by another command, process {pid}, and it is waited for",
+                        "waiting for process {pid}, another rubelet command that is using {}",
                         path.display()
                     ));
                 }
@@ -251,7 +251,7 @@ mod tests {
             tokio::join!(place.take(|word| said.borrow_mut().push(word.to_owned())), done_at_last);
         assert!(taken.is_ok() && !place.has_command());
         let [word] = &said.borrow()[..] else { panic!("{said:?}") };
-        assert!(word.contains(&format!("another command, process {}", std::process::id())), "{word}");
+        assert!(word.contains(&format!("process {}, another rubelet command", std::process::id())), "{word}");
     }
 
     #[test]

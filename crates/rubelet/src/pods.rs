@@ -15,9 +15,9 @@ use crate::summary::{Summary, counted};
 /// Why there is no pod to do something with.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotChosen {
-    #[error("{0}")]
+    #[error(transparent)]
     Unreachable(#[from] Unreachable),
-    #[error("{0}")]
+    #[error(transparent)]
     NotOne(#[from] NotOne),
 }
 
@@ -201,17 +201,21 @@ pub(crate) struct PodName {
 /// Not one pod.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotOne {
-    #[error("there is no pod {name}; there {}", listed(.there))]
+    #[error("no pod {name}; {}", known(.there))]
     None { name: String, there: Vec<String> },
-    #[error("{name} could be {}; say which", .there.join(" or "))]
+    #[error("{name} is ambiguous: {}", .there.join(" or "))]
     Many { name: String, there: Vec<String> },
 }
 
-fn listed(there: &[String]) -> String {
+/// Up to so many pods are named to whoever has named one that is not there.
+const NAMED: usize = 8;
+
+fn known(there: &[String]) -> String {
     match there {
-        [] => "are none at all".to_owned(),
-        [one] => format!("is {one}"),
-        many => format!("are {}", many.join(", ")),
+        [] => "there are no pods".to_owned(),
+        [one] => format!("there is {one}"),
+        few if few.len() <= NAMED => format!("there are {}", few.join(", ")),
+        many => format!("there are {} pods: `rubelet ps` lists them", many.len()),
     }
 }
 
@@ -281,7 +285,7 @@ impl PodName {
         let there = if names.len() == found.len() {
             names.into_iter().collect()
         } else {
-            found.iter().map(|row| format!("{} with the UID {}", row.full_name(), row.uid)).collect()
+            found.iter().map(|row| format!("{} with UID {}", row.full_name(), row.uid)).collect()
         };
         NotOne::Many { name: self.name.clone(), there }
     }
@@ -316,9 +320,23 @@ mod tests {
         assert_eq!(find("web").unwrap(), "shop-web", "an exact name comes first");
         assert_eq!(find("default/web").unwrap(), "default-web-node");
         assert_eq!(find("pod/shop/db").unwrap(), "shop-db-node");
-        assert_eq!(find("db").unwrap_err(), "db could be default/db-node or shop/db-node; say which");
-        assert!(find("x").unwrap_err().starts_with("there is no pod x; there are default/web-node, "));
+        assert_eq!(find("db").unwrap_err(), "db is ambiguous: default/db-node or shop/db-node");
+        assert!(find("x").unwrap_err().starts_with("no pod x; there are default/web-node, "));
         assert_eq!(find("shop-db-node").unwrap(), "shop-db-node", "by its UID");
+    }
+
+    #[test]
+    fn of_many_pods_none_is_named() {
+        let said = |pods: usize| {
+            let rows: Vec<Row> = (0..pods).map(|number| row("default", &format!("web-{number}"))).collect();
+            let name: PodName = "x".parse().unwrap();
+            name.find(&rows, "node").unwrap_err().to_string()
+        };
+        assert_eq!(said(0), "no pod x; there are no pods");
+        assert_eq!(said(1), "no pod x; there is default/web-0");
+        assert_eq!(said(2), "no pod x; there are default/web-0, default/web-1");
+        assert!(said(NAMED).ends_with(", default/web-7"));
+        assert_eq!(said(NAMED + 1), "no pod x; there are 9 pods: `rubelet ps` lists them");
     }
 
     #[test]
@@ -332,8 +350,7 @@ mod tests {
         assert_eq!(all.iter().map(|row| row.uid.as_str()).collect::<Vec<_>>(), ["new", "old"]);
         for (first, second) in [(true, true), (false, false)] {
             let error = find(&[one("1", first), one("2", second)]).unwrap_err();
-            let wanted =
-                "web could be default/web-node with the UID 1 or default/web-node with the UID 2; say which";
+            let wanted = "web is ambiguous: default/web-node with UID 1 or default/web-node with UID 2";
             assert_eq!(error.to_string(), wanted);
         }
         let anywhere: PodName = "web".parse().unwrap();

@@ -10,9 +10,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A recording lacks its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotComplete {
-    #[error("{0}")]
+    #[error(transparent)]
     Failed(#[from] RecordError),
-    #[error("the disk has not taken its end within {}", pleg::GoDuration(PATIENCE))]
+    #[error("its end could not be written to disk within {}", pleg::GoDuration(PATIENCE))]
     Late,
 }
 

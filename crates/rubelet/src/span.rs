@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
     length.map(|length| length.min(LONGEST)).ok_or_else(|| {
-        format!("{text:?} is no length of time: give numbers with units (ms, s, m, h), as in 60s or 2m30s")
+        format!("{text:?} is not a duration: use numbers with units (ms, s, m, h), as in 60s or 2m30s")
     })
 }
 

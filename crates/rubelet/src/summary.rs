@@ -122,8 +122,9 @@ fn last(container: &ContainerStatus) -> Option<ContainerStateTerminated> {
 }
 
 fn end_of(container: &ContainerStatus, last: &ContainerStateTerminated) -> String {
-    let reason = last.reason.as_deref().unwrap_or_default();
-    format!("{} last ended with {} {reason}", container.name, last.exit_code).trim_end().to_owned()
+    let reason = last.reason.as_deref().filter(|reason| !reason.is_empty());
+    let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!("{}: last exit {}{reason}", container.name, last.exit_code)
 }
 
 /// The time it is.

@@ -56,7 +56,8 @@ pub struct SysctlPattern {
 /// Not something that a node can allow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not the name of a parameter of a pod's own, or such a name that ends in \"*\": kernel.shm*, kernel.msg*, kernel.sem, fs.mqueue.* and net.* are"
+    "{0:?} is not a namespaced sysctl, nor a pattern of them that ends in \"*\"; namespaced are kernel.shm*, \
+     kernel.msg*, kernel.sem, fs.mqueue.* and net.*"
 )]
 pub struct BadSysctlPattern(String);
 

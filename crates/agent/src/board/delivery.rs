@@ -69,7 +69,7 @@ impl<S: StatusSink> Delivery<S> {
             tokio::select! {
                 () = &mut stop, if deadline.is_none() => deadline = Some(Instant::now() + patience),
                 () = sleep_until(deadline) => {
-                    tracing::warn!(sink = self.sink.name(), "not every status could be delivered before the end");
+                    tracing::warn!(sink = self.sink.name(), "not all statuses could be delivered before shutdown");
                     return;
                 }
                 Some(()) = under_way.next(), if !under_way.is_empty() => {}
@@ -85,7 +85,8 @@ impl<S: StatusSink> Delivery<S> {
             Err(error) => {
                 let now = self.clock.stamp();
                 if let Some(times) = self.outbox.with(|slots| slots.failed(&uid, &view, now)) {
-                    tracing::warn!(sink = self.sink.name(), pod = %uid, %error, times, "a status could not be delivered, trying again");
+                    tracing::warn!(sink = self.sink.name(), pod = %uid, %error, times, "cannot deliver a status, \
+                                                                                        trying again");
                 }
             }
         }

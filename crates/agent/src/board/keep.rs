@@ -53,11 +53,11 @@ struct Read {
 /// Why what was said of a pod cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum RecallError {
-    #[error("{0}")]
+    #[error(transparent)]
     File(#[from] PodFileError),
-    #[error("it has form {0}, not {FORM}")]
+    #[error("it has format {0}, not {FORM}")]
     Form(u32),
-    #[error("it is about pod {0}")]
+    #[error("it belongs to pod {0}")]
     OtherPod(String),
 }
 
@@ -67,7 +67,8 @@ pub(crate) fn recall(folder: &PodDirectory, uid: &PodUid) -> Option<ApiStatus> {
         Ok(read) => read.map(|read| read.status),
         Err(error) => {
             let file = folder.status();
-            tracing::warn!(pod = %uid, file = %file.display(), %error, "what was said of a pod before cannot be used; going on without it");
+            tracing::warn!(pod = %uid, file = %file.display(), %error, "cannot use the saved status of a pod; \
+                                                                        continuing without it");
             None
         }
     }

@@ -186,7 +186,7 @@ impl Board {
         let uid = pod_ref(&pod).uid;
         let now = clock.now();
         let status = settle(&pod, before, status, now.wall).unwrap_or_else(|error| {
-            tracing::error!(pod = %pod_ref(&pod), %error, "a status that cannot be was not told");
+            tracing::error!(pod = %pod_ref(&pod), %error, "an impossible pod status was not published");
             before.cloned().unwrap_or_default()
         });
         let known = self.get(&uid);

@@ -102,7 +102,7 @@ impl Hierarchies {
             // A machine without a controller cannot limit what it does not count; runtimes say so, where it matters.
             if !is_set && setting.must_hold {
                 let Setting { controller, file, .. } = setting;
-                let why = format!("{file} cannot be set: this machine has no controller {controller}");
+                let why = format!("cannot set {file}: this machine has no {controller} controller");
                 return Err(io::Error::new(io::ErrorKind::Unsupported, why));
             }
         }

@@ -44,10 +44,10 @@ impl Default for CgroupSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum NoGroups {
     /// None are mounted.
-    #[error("this machine has no control groups below /sys/fs/cgroup")]
+    #[error("no control groups are mounted below /sys/fs/cgroup")]
     NotMounted,
     /// They are, but not for us.
-    #[error("{0}")]
+    #[error(transparent)]
     NotOurs(io::Error),
 }
 
@@ -157,7 +157,8 @@ impl PodGroups {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 if !self.is_boundless.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(group = %self.root, %error, "pods cannot be held to what is not reserved");
+                    tracing::warn!(group = %self.root, %error, "cannot enforce the limit that keeps reserved \
+                                                                resources free of pods");
                 }
             }
             Ok(()) => self.is_boundless.store(false, Ordering::Relaxed),
@@ -183,7 +184,8 @@ impl PodGroups {
         let group = self.group(pod);
         let Some(hierarchies) = &self.hierarchies else {
             return if limits_itself(pod) {
-                let why = "the limits of a pod as a whole are not set where systemd makes control groups: set those of its containers";
+                let why = "pod-level limits are not enforced where systemd manages control groups; set limits on the \
+                           containers instead";
                 Err(GroupError { group, source: io::Error::new(io::ErrorKind::Unsupported, why) })
             } else {
                 Ok(())
@@ -271,7 +273,7 @@ impl PodGroups {
             for group in self.group(pod).containers(id) {
                 let killed = hierarchies.kill(&group);
                 if killed > 0 {
-                    tracing::warn!(%group, killed, "killed who was left of a container that has ended");
+                    tracing::warn!(%group, killed, "killed leftover processes of a container that has ended");
                 }
             }
         }
@@ -289,7 +291,7 @@ impl PodGroups {
             if let Err(source) = hierarchies.remove(&group) {
                 if !self.haunted.lock().insert(uid.clone()) {
                     let killed = hierarchies.kill(&group);
-                    tracing::warn!(%group, killed, "killed who was left of a pod that has ended");
+                    tracing::warn!(%group, killed, "killed leftover processes of a pod that has ended");
                 }
                 return Err(GroupError { group, source });
             }

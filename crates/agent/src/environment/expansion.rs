@@ -9,7 +9,7 @@ pub enum ExpansionError {
     #[error("missing value for {0:?}")]
     Missing(String),
     /// No path is so long.
-    #[error("it becomes longer than {LONGEST_PATH} bytes, the most that a path may be")]
+    #[error("the result is longer than {LONGEST_PATH} bytes, the limit for a path")]
     TooLong,
 }
 

@@ -195,7 +195,8 @@ fn variables_that_repeat_each_other_do_not_fill_the_memory() {
     assert_eq!(made.get("V12").map(str::len), Some(64 << 10));
     assert_eq!(
         doubling(1000).expect_err("too long").to_string(),
-        "variable V13 is longer than 128 KiB, the most that a program can be given in one piece; use a file of a volume"
+        "variable V13 is longer than 128 KiB, the limit for a single string passed to a program; use a file in a \
+         volume"
     );
     let repeated = |count: usize| {
         let env = std::iter::once(literal("LONG", &"x".repeat(100 << 10)));
@@ -205,7 +206,8 @@ fn variables_that_repeat_each_other_do_not_fill_the_memory() {
     let made = repeated(50).expect("5 MiB are fine");
     assert_eq!(
         repeated(100).expect_err("too much").to_string(),
-        "the variables are longer than 6 MiB together, the most that a program can be given; use files of a volume"
+        "the variables are longer than 6 MiB in total, the limit for what is passed to a program; use files in a \
+         volume"
     );
     assert!(made.expand_all(&["$(LONG)".to_owned()]).is_ok());
     assert_eq!(

@@ -66,13 +66,13 @@ impl<S: ImageStore> ImageCollector<S> {
                     waits += 1;
                     if waits % WAITS_A_WORD == 0 {
                         tracing::warn!(
-                            "no image is removed: there is a pod that cannot be inspected, and it may use any"
+                            "not removing images: a pod cannot be inspected and might use any of them"
                         );
                     }
                     SOON
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "images could not be looked after");
+                    tracing::warn!(%error, "image garbage collection failed");
                     PERIOD
                 }
             };
@@ -102,11 +102,11 @@ impl<S: ImageStore> ImageCollector<S> {
             if used.contains(id) {
                 continue;
             }
-            tracing::info!(image = id, "removing an image that nobody uses, to make room");
+            tracing::info!(image = id, "removing an unused image to free disk space");
             match self.store.remove_image(id).await {
                 Ok(()) => self.metrics.image_collected(),
                 Err(error) => {
-                    tracing::warn!(image = id, %error, "an image that nobody uses cannot be removed");
+                    tracing::warn!(image = id, %error, "cannot remove an unused image");
                     stuck += images.iter().find(|image| image.id == *id).map_or(0, |image| image.size);
                 }
             }
@@ -115,7 +115,7 @@ impl<S: ImageStore> ImageCollector<S> {
         if missing > 0 {
             let mib = missing >> 20;
             tracing::warn!(
-                "the disk of the images is too full by {mib} MiB, and there is no unused image left that can be removed"
+                "the image disk needs {mib} MiB more free space, but there is no unused image left to remove"
             );
         }
         Ok(Look::Done)
@@ -149,7 +149,7 @@ async fn room(place: PathBuf) -> Option<super::image_plan::Room> {
     match off_thread(move || disk::room(&place)).await {
         Ok(room) => Some(room),
         Err(error) => {
-            tracing::warn!(folder = %shown.display(), %error, "cannot see how full the disk of the images is");
+            tracing::warn!(folder = %shown.display(), %error, "cannot determine how full the image disk is");
             None
         }
     }

@@ -76,7 +76,7 @@ impl LogLinks {
         };
         if self.problem.replace(error.kind()) != Some(error.kind()) {
             let folder = self.places.links.display();
-            tracing::warn!(%folder, %error, "cannot keep the links to the logs of containers");
+            tracing::warn!(%folder, %error, "cannot update the links to container logs");
         }
     }
 }

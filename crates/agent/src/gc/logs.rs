@@ -107,9 +107,9 @@ impl<R: Runtime> LogRotation<R> {
     }
 
     async fn reopen(&self, id: &ContainerId, log: &Path) {
-        tracing::info!(log = %log.display(), "a log is not there; the runtime is asked to open it anew");
+        tracing::info!(log = %log.display(), "a log is missing; asking the runtime to reopen it");
         if let Err(error) = self.runtime.reopen_log(id).await {
-            tracing::warn!(log = %log.display(), %error, "the runtime does not open a log anew");
+            tracing::warn!(log = %log.display(), %error, "the runtime failed to reopen a log");
         }
     }
 
@@ -124,10 +124,11 @@ impl<R: Runtime> LogRotation<R> {
             }
         };
         if let Err(error) = self.runtime.reopen_log(id).await {
-            tracing::warn!(log = %log.display(), %error, "the runtime does not open a log anew; it is put back");
+            tracing::warn!(log = %log.display(), %error, "the runtime failed to reopen a log; putting the rotated \
+                                                          one back");
             let back = log.clone();
             if let Err(error) = off_thread(move || put_back(&rotated, &back)).await {
-                tracing::error!(log = %log.display(), %error, "a log that was moved away could not be put back");
+                tracing::error!(log = %log.display(), %error, "cannot put a rotated log back");
             }
         }
     }

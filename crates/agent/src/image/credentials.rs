@@ -78,7 +78,7 @@ pub(crate) async fn node_config(data: &Path) -> Result<Arc<DockerConfig>, Creden
         Ok(json) => of_config_json(&json, &path.display().to_string()).map(Arc::new),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Arc::default()),
         Err(error) => {
-            tracing::warn!(%error, path = %path.display(), "the node's registry credentials cannot be read");
+            tracing::warn!(%error, path = %path.display(), "cannot read the node's registry credentials");
             Ok(Arc::default())
         }
     }

@@ -26,9 +26,9 @@ pub(crate) type DockerConfig = BTreeMap<String, Credential>;
 /// Credentials cannot be read. Nothing of what they are is in the words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CredentialError {
-    #[error("{place}: it is no docker configuration ({category} at line {line}, column {column})")]
+    #[error("{place}: not a docker configuration ({category} at line {line}, column {column})")]
     NotJson { place: String, category: &'static str, line: usize, column: usize },
-    #[error("{place}: the entry for {registry:?} has no valid `auth`: base64 of `user:password` is needed")]
+    #[error("{place}: the entry for {registry:?} has no valid `auth`, which is `user:password` in base64")]
     BadAuth { place: String, registry: String },
 }
 
@@ -74,9 +74,9 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], place: &str) -> Result<T, Crede
         place: place.to_owned(),
         // Not its own words: they quote what they stumbled over.
         category: match error.classify() {
-            serde_json::error::Category::Data => "a value of another type",
-            serde_json::error::Category::Eof => "it ends too soon",
-            serde_json::error::Category::Syntax | serde_json::error::Category::Io => "no JSON",
+            serde_json::error::Category::Data => "a value of the wrong type",
+            serde_json::error::Category::Eof => "unexpected end",
+            serde_json::error::Category::Syntax | serde_json::error::Category::Io => "invalid JSON",
         },
         line: error.line(),
         column: error.column(),
@@ -153,10 +153,10 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named_and_not_quoted() {
         let table = [
-            ("{", "it ends too soon"),
+            ("{", "unexpected end"),
             (r#"{"auths":{"r.io":{"auth":"!hunter2!"}}}"#, "no valid `auth`"),
             (r#"{"auths":{"r.io":{"auth":"aHVudGVyMg=="}}}"#, "no valid `auth`"),
-            (r#"{"auths":{"r.io":"hunter2"}}"#, "a value of another type"),
+            (r#"{"auths":{"r.io":"hunter2"}}"#, "a value of the wrong type"),
         ];
         for (json, wanted) in table {
             let error = of_config_json(json.as_bytes(), "config.json").unwrap_err().to_string();

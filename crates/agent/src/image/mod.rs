@@ -36,11 +36,11 @@ pub(crate) struct Resolved {
 pub(crate) enum ImageError {
     #[error("couldn't parse image name {name:?}: {why}")]
     InvalidName { name: String, why: InvalidName },
-    #[error("{0}")]
+    #[error(transparent)]
     Inspect(CallError),
     #[error("Container image {0:?} is not present with pull policy of Never")]
     NeverPull(String),
-    #[error("{0}")]
+    #[error(transparent)]
     Credentials(#[from] CredentialError),
     #[error("pull QPS exceeded")]
     TooMany,
@@ -48,7 +48,7 @@ pub(crate) enum ImageError {
     RegistryUnavailable { image: String, detail: String },
     #[error("image pull failed for {image} because the signature validation failed{detail}")]
     SignatureValidationFailed { image: String, detail: String },
-    #[error("{0}")]
+    #[error(transparent)]
     Pull(CallError),
 }
 

@@ -89,10 +89,10 @@ fn note_resources(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)
         for (name, amount) in amounts {
             let what = match (list, &**name) {
                 ("limits", "ephemeral-storage") => {
-                    "nothing is evicted, so what the container writes to disk is not limited"
+                    "nothing is evicted, so the container's disk usage is not limited"
                 }
                 (_, name) if name.contains('/') => {
-                    "there are no device plugins, so the container gets no such device"
+                    "there are no device plugins, so the container gets no device"
                 }
                 _ => continue,
             };
@@ -118,7 +118,7 @@ fn note_fraction(bytes: &Node<'_>, path: impl Fn() -> String, found: &mut Vec<(u
         _ => false,
     };
     if is_fraction {
-        let what = "there are no fractions of a byte, so it counts as the next whole one: m is for thousandths, M and Mi are for millions";
+        let what = "rounded up to whole bytes: the suffix m means thousandths; M and Mi mean millions";
         found.push((bytes.line, Issue::FieldInVain { path: path(), what }));
     }
 }
@@ -132,7 +132,8 @@ fn note_admin(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
     let is_added = items(added).iter().any(|capability| capability.text() == Some("SYS_ADMIN"));
     if let Some(denied) = denied.filter(|_| is_added) {
         let path = format!("{path}.securityContext.allowPrivilegeEscalation");
-        let what = "the container gets SYS_ADMIN all the same, and needs no more: written CAP_SYS_ADMIN, the two are refused together";
+        let what = "has no effect: the container has SYS_ADMIN anyway (spelled CAP_SYS_ADMIN, the combination is \
+                    refused)";
         found.push((denied.line, Issue::FieldInVain { path, what }));
     }
 }
@@ -147,7 +148,8 @@ fn note_host_ports(spec: &Node<'_>, found: &mut Vec<(u32, Issue)>) {
             let given = port.get("hostPort");
             if let Some(port) = given.filter(|port| !matches!(port.value, Value::Null | Value::Signed(0))) {
                 let path = format!("spec.initContainers[{index}].ports[{number}].hostPort");
-                let what = "the host's port is taken, but leads nowhere: only those of `containers` are mapped; give it to one of them, which share the pod's network";
+                let what = "hostPort of an init container is reserved but not mapped; set it on a regular container \
+                            (they share the pod's network)";
                 found.push((port.line, Issue::FieldInVain { path, what }));
             }
         }
@@ -162,7 +164,7 @@ fn note_size_limit(volume: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>)
     if in_memory {
         note_fraction(limit, || path.clone(), found);
     } else {
-        let what = "the size is limited only for medium: Memory";
+        let what = "the size is only limited with medium: Memory";
         found.push((limit.line, Issue::IgnoredField { path, what }));
     }
 }

@@ -119,7 +119,7 @@ impl Loading<'_> {
                 node.line,
                 None,
                 Severity::Error,
-                Issue::Kind { found: "what is not an object".to_owned(), meant: None },
+                Issue::Kind { found: "a document that is not an object".to_owned(), meant: None },
             );
         };
         let text = |key: &str| node.get(key).and_then(Node::text).unwrap_or_default();
@@ -282,7 +282,7 @@ impl Loading<'_> {
     fn note_immutable(&mut self, node: &Node<'_>, subject: &str, immutable: Option<bool>) {
         if immutable == Some(true) {
             let line = node.get("immutable").map_or(node.line, |field| field.line);
-            let what = "what its file says is followed, also if it changes";
+            let what = "changes to the file are applied all the same";
             let issue = Issue::IgnoredField { path: "immutable".to_owned(), what };
             self.tell(line, Some(subject.to_owned()), Severity::Warning, issue);
         }

@@ -99,20 +99,20 @@ pub enum Issue {
     Unreadable(String),
     /// Somebody has not finished writing it.
     #[error(
-        "a program has it open for writing; it is read when it is closed (`fuser -v` tells which program that is)"
+        "still open for writing; it will be read once it is closed (`fuser -v FILE` shows by which program)"
     )]
     BeingWritten,
     /// It is neither a regular file nor a folder of them.
     #[error("is neither a regular file nor a folder")]
     NotAFile,
     /// The file is too large.
-    #[error("is larger than {} MiB, the most a manifest may be", .limit >> 20)]
+    #[error("is larger than {} MiB, the limit for a manifest", .limit >> 20)]
     TooLarge {
         /// In bytes.
         limit: usize,
     },
     /// There are too many pods in it.
-    #[error("has more than {limit} pods, the most a manifest may hold")]
+    #[error("has more than {limit} pods, the limit for a manifest")]
     TooManyPods {
         /// As many as there may be.
         limit: usize,
@@ -124,12 +124,12 @@ pub enum Issue {
     #[error("{0}")]
     Syntax(String),
     /// There is no document in it.
-    #[error("has no document; write a Pod or an empty PodList, or remove it")]
+    #[error("contains no document; write a Pod or an empty PodList, or remove it")]
     Empty,
     /// There are only objects in it that other pods cannot see.
     #[error(
-        "no pod can use its config maps and secrets: they serve pods of the same path or URL, and it has none; give one \
-         folder that holds both"
+        "its config maps and secrets are unused: they serve only pods of the same path or URL, and there are none; \
+         put both in one folder"
     )]
     ServesNobody,
     /// The document is not an object of a kind we know.
@@ -149,7 +149,7 @@ pub enum Issue {
         message: String,
     },
     /// A field that no such object has.
-    #[error("{path}: unknown field, it is ignored{}", .meant.as_ref().map(|field| format!("; did you mean {field:?}?")).unwrap_or_default())]
+    #[error("{path}: unknown field, ignored{}", .meant.as_ref().map(|field| format!("; did you mean {field:?}?")).unwrap_or_default())]
     UnknownField {
         /// The field.
         path: String,
@@ -176,19 +176,19 @@ pub enum Issue {
     #[error(transparent)]
     Field(#[from] FieldError),
     /// Another object of that kind has the name.
-    #[error("FailedValidation: the name is already taken; this one is not used")]
+    #[error("FailedValidation: another object has this name; this one is ignored")]
     Duplicate,
     /// Another object of that kind has the name, in that place.
-    #[error("FailedValidation: the name is already taken by {0}; this one is not used")]
+    #[error("FailedValidation: the name is already taken by {0}; this one is ignored")]
     DuplicateOf(String),
     /// There is more to tell of the file than anybody reads.
-    #[error("and {count} more are not shown")]
+    #[error("{count} more problems not shown")]
     LeftOut {
         /// How much.
         count: usize,
     },
     /// Another pod has the UID.
-    #[error("FailedValidation: another pod has the UID {0}; this one is not used")]
+    #[error("FailedValidation: another pod has the UID {0}; this one is ignored")]
     DuplicateUid(String),
 }
 
@@ -287,7 +287,9 @@ pub(super) fn beginning(text: &str, most: usize) -> &str {
 fn meant_or_all(meant: &Option<&'static str>) -> String {
     match meant {
         Some(kind) => format!("did you mean {kind:?}?"),
-        None => "a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1".to_owned(),
+        None => {
+            "a manifest may contain v1 objects of kind Pod, PodList, List, ConfigMap and Secret".to_owned()
+        }
     }
 }
 

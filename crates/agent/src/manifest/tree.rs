@@ -106,14 +106,13 @@ fn syntax_error(error: &Error) -> SyntaxError {
                 format!("has more than {MOST_NODES} values")
             }
             BudgetBreach::Documents { .. } => format!("has more than {MOST_DOCUMENTS} documents"),
-            BudgetBreach::ScalarBytes { .. } => "is too large once its aliases are written out".to_owned(),
-            _ => "has too many anchors and aliases, or too large ones; write out what they stand for"
-                .to_owned(),
+            BudgetBreach::ScalarBytes { .. } => "is too large once its aliases are expanded".to_owned(),
+            _ => "has too many or too large anchors and aliases; write out what they stand for".to_owned(),
         },
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("has the key {:?} twice in one map", beginning(key, LONGEST_QUOTE))
+            format!("has the key {:?} twice in the same map", beginning(key, LONGEST_QUOTE))
         }
-        Error::NullIntoString { .. } => "has a value with no name in front of its colon".to_owned(),
+        Error::NullIntoString { .. } => "has a value without a key before the colon".to_owned(),
         // The place is told apart, and the text may have come from the file.
         other => beginning(&DefaultMessageFormatter.format_message(other), LONGEST_QUOTE)
             .replace(char::is_control, " "),

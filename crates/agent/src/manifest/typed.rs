@@ -118,7 +118,7 @@ impl de::Error for Failure {
 fn named(expected: &dyn Expected) -> String {
     match expected.to_string().as_str() {
         "IntOrString" => "a whole number or a string".to_owned(),
-        "Quantity" => "an amount, as 500m or 64Mi".to_owned(),
+        "Quantity" => "a quantity such as 500m or 64Mi".to_owned(),
         other => other.to_owned(),
     }
 }
@@ -330,7 +330,7 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         let items: &[_] = match &self.node.value {
             Value::Null => &[],
             Value::List(items) if items.len() > MOST_ITEMS => {
-                let message = format_args!("has {} items; there may be {MOST_ITEMS} at most", items.len());
+                let message = format_args!("has {} items; at most {MOST_ITEMS} are allowed", items.len());
                 return self.located(Err(de::Error::custom(message)));
             }
             Value::List(items) => items,

@@ -133,7 +133,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let unbroken = Unbroken::new(tools.clock.clone());
         if let Some(source) = behind {
             let message =
-                format!("a pod of this name comes from {source}, too: this one starts when that one is gone");
+                format!("{source} already has a pod of this name; this one starts when that one is gone");
             journal.warning(None, "NameTaken", message);
         }
         Self {
@@ -356,10 +356,10 @@ impl<R: Runtime + ImageStore> Actor<R> {
         });
         let (folder, groups) = taken.await;
         if let Err(error) = folder {
-            tracing::warn!(pod = %spec::pod_ref(pod), %error, "a pod that was found has no folder");
+            tracing::warn!(pod = %spec::pod_ref(pod), %error, "cannot create the folder of a pod found in the runtime");
         }
         if let Err(error) = groups {
-            tracing::warn!(pod = %spec::pod_ref(pod), %error, "the weight of a class of pods cannot be set");
+            tracing::warn!(pod = %spec::pod_ref(pod), %error, "cannot set the CPU weight of a QoS class");
         }
     }
 

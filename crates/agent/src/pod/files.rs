@@ -25,7 +25,7 @@ pub(super) fn restart_count_by_logs(log_directory: &Path, container: &str) -> u3
         Ok(entries) => entries,
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(folder = %folder.display(), %error, "logs cannot be listed: restarts are counted from 0");
+                tracing::warn!(folder = %folder.display(), %error, "cannot list logs; counting restarts from 0");
             }
             return 0;
         }

@@ -136,14 +136,14 @@ impl Grants {
 
     /// Reads them. What is not there, or was damaged, is not known.
     pub(crate) fn read(path: &Path) -> Self {
-        pod_file::read_or_default(path, "what a pod was given")
+        pod_file::read_or_default(path, "the resources allocated to a pod")
     }
 
     /// Writes them, if the pod's folder is there. Without it, an agent that comes back takes what the manifest says for
     /// given.
     pub(crate) fn note(&self, path: &Path, pod: &PodRef) {
         if let Err(error) = self.write(path) {
-            tracing::warn!(%pod, %error, "cannot note what a pod was given");
+            tracing::warn!(%pod, %error, "cannot record the resources allocated to a pod");
         }
     }
 

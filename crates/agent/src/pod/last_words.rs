@@ -67,15 +67,15 @@ impl LastWords {
         let read = |one: Unheard| match one.read() {
             Ok(words) => Some((one.id, words)),
             Err(error) => {
-                tracing::warn!(container = %one.id, %error, "the last words of a container cannot be read yet");
+                tracing::warn!(container = %one.id, %error, "cannot read the termination message of a container yet");
                 None
             }
         };
         let read = move |_: &_| unheard.into_iter().filter_map(read).collect::<Vec<_>>();
-        match disk.work_within(PATIENCE, "the last words of its containers", read).await {
+        match disk.work_within(PATIENCE, "the termination messages of its containers", read).await {
             Ok(heard) => self.heard.extend(heard),
             Err(hangs) => {
-                tracing::warn!(pod = %status.pod, %hangs, "the last words of containers cannot be read yet");
+                tracing::warn!(pod = %status.pod, %hangs, "cannot read the termination messages of containers yet");
             }
         }
     }

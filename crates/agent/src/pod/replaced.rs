@@ -53,7 +53,7 @@ impl Replaced {
 
     /// Reads them. What is not there, or was damaged, is not known.
     pub(crate) fn read(path: &Path) -> Self {
-        pod_file::read_or_default(path, "which containers were ended to be started again")
+        pod_file::read_or_default(path, "the list of containers stopped for a restart")
     }
 
     /// Writes them, if the pod's folder is there. Blocks.

@@ -37,7 +37,7 @@ pub(crate) fn container(name: &str, annotations: &HashMap<String, String>) -> Co
     let pre_stop = annotations.get(PRE_STOP).and_then(|text| {
         let read = serde_json::from_str(text);
         read.inspect_err(|error| {
-            tracing::warn!(container = name, %error, "the preStop hook that is written on a container cannot be read");
+            tracing::warn!(container = name, %error, "cannot read the preStop hook in a container's annotations");
         })
         .ok()
     });

@@ -81,20 +81,20 @@ impl ProbeMetrics {
         );
         registry.register(
             "prober_probe_duration_seconds",
-            "How long it took a container to answer a probe",
+            "Time until a container answered a probe",
             self.durations.clone(),
         );
-        registry.register(
-            "rubelet_probe_lateness_seconds",
-            "How long after its time a probe was asked",
-            self.lateness.clone(),
-        );
+        registry.register("rubelet_probe_lateness_seconds", "How late probes ran", self.lateness.clone());
         registry.register(
             "rubelet_exec_probes_waiting",
-            "Commands of probes that are due and wait for their turn",
+            "Exec probes that are due but queued",
             self.waiting.clone(),
         );
-        registry.register("rubelet_exec_probes_running", "Commands of probes that run", self.running.clone());
+        registry.register(
+            "rubelet_exec_probes_running",
+            "Exec probes that are running",
+            self.running.clone(),
+        );
     }
 
     /// A probe was due and is asked so much later.

@@ -151,7 +151,7 @@ impl<R: Runtime> PodProbes<R> {
         let verdict = self.verdicts.borrow().of(&one.instance.id).by(one.kind);
         let was_lost = running.task.is_finished() && !one.kind.is_final(verdict);
         if was_lost {
-            tracing::error!(pod = %self.pod, container = %one.instance.id, "a probe was lost; it is begun anew");
+            tracing::error!(pod = %self.pod, container = %one.instance.id, "a probe task panicked and is restarted");
         }
         *running.probe == *one.probe
             && running.follows_startup == one.follows_startup()

@@ -65,7 +65,7 @@ impl Record {
 
     /// Reads it. One that is not there, or was damaged, is one of which nothing is known.
     pub(crate) fn read(path: &Path) -> Self {
-        pod_file::read_or_default(path, "what probes had found out")
+        pod_file::read_or_default(path, "earlier probe results")
     }
 
     /// Writes it, if the pod's folder is there.
@@ -84,10 +84,10 @@ pub(super) fn keep(first: Record, path: PathBuf, disk: Disk, pod: &PodRef) -> wa
         let mut has_failed = false;
         while news.changed().await.is_ok() {
             let (record, path) = (news.borrow_and_update().clone(), path.clone());
-            let written = disk.work("what probes found out", move |_| record.write(&path)).await;
+            let written = disk.work("probe results", move |_| record.write(&path)).await;
             if let Err(error) = &written {
                 if !has_failed {
-                    tracing::warn!(%pod, %error, "what probes found out cannot be written down yet");
+                    tracing::warn!(%pod, %error, "cannot save probe results yet");
                 }
                 news.mark_changed();
                 tokio::time::sleep(AGAIN_AFTER).await;

@@ -116,7 +116,7 @@ impl<R: Runtime> Worker<R> {
             }
         };
         let container = self.question.container.name.as_str();
-        tracing::debug!(pod = %self.pod, container, message, "a probe was not answered well");
+        tracing::debug!(pod = %self.pod, container, message, "a probe did not succeed");
         self.journal.warning(Some(container), reason, message);
     }
 }

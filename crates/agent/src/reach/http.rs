@@ -31,7 +31,7 @@ pub(crate) enum HttpError {
     BadUrl { url: String, why: String },
     #[error("Get {url:?}: net/http: invalid header field value for {name:?}")]
     Header { url: String, name: String },
-    #[error("TLS cannot be spoken here: {0}")]
+    #[error("cannot set up TLS: {0}")]
     NoTls(Arc<str>),
     #[error("Get {url:?}: {source}")]
     NoAnswer { url: String, source: ConnectionError },
@@ -133,11 +133,13 @@ impl PodHttp {
             Some(query) => format!("{}?{query}", url.path()),
             None => url.path().to_owned(),
         };
-        *question.uri_mut() = target.parse().map_err(|_| refused("its path cannot be asked for"))?;
+        *question.uri_mut() = target.parse().map_err(|_| refused("its path cannot be requested"))?;
         *question.headers_mut() = headers.clone();
         if !headers.contains_key(HOST) {
             let host = HeaderValue::from_str(&address.to_string());
-            question.headers_mut().insert(HOST, host.map_err(|_| refused("its host cannot be sent"))?);
+            question
+                .headers_mut()
+                .insert(HOST, host.map_err(|_| refused("its host is not valid in a request"))?);
         }
         let carried = before(until, connection::ask(&self.dialer, tls, &address, question)).await;
         carried

@@ -22,7 +22,7 @@ pub(crate) const KUBERNETES: &str = "1.36";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReachError {
     #[error(
-        "the pod has no address to ask; use exec, or hostNetwork, or name a host that can be reached from the node"
+        "the pod has no address; use exec or hostNetwork, or set a host that can be reached from the node"
     )]
     NoAddress,
     #[error("couldn't find port: {0:?}; name it in the container's ports")]

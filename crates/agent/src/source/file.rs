@@ -161,7 +161,7 @@ impl Watching {
             }
             Err(error) => {
                 // Polling goes on, so this is not a problem of the source: pods only start later.
-                tracing::debug!(path = %self.path.display(), %error, "no events for these files, polling");
+                tracing::debug!(path = %self.path.display(), %error, "cannot watch these files, polling instead");
                 self.retry_at = Instant::now() + self.retry;
                 self.retry = (self.retry * 2).min(self.poll_period);
             }

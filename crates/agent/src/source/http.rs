@@ -47,14 +47,14 @@ pub enum HttpSourceError {
     #[error("{0:?} is not a URL: {1}")]
     NotAUrl(String, String),
     /// It is not one of the Web.
-    #[error("{0}: the URL of manifests must begin with http:// or https://")]
+    #[error("{0}: a manifest URL must begin with http:// or https://")]
     Scheme(Url),
     /// It cannot be a header of a question. Its value may be a secret.
-    #[error("{0:?} is no header of HTTP, or has a value that none can have")]
+    #[error("{0:?} is not a valid HTTP header, or its value is not valid")]
     Header(String),
     /// TLS cannot be had, which nearly always means that the system has no root certificates.
     #[error(
-        "cannot make an HTTPS client: {0}; are the system's root certificates installed (ca-certificates)?"
+        "cannot create an HTTPS client: {0}; are the system's root certificates installed (ca-certificates)?"
     )]
     Client(#[source] reqwest::Error),
 }
@@ -362,10 +362,10 @@ fn not_followed(answer: &Response) -> String {
     let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
     match location.and_then(|location| url.join(location).ok()) {
         Some(target) if target.origin() != url.origin() => format!(
-            "{status}, which leads to another server, {}; that is not followed, but may be given as the URL itself",
+            "{status}: redirects to another server, {}, are not followed; give its URL instead",
             target.origin().ascii_serialization()
         ),
-        Some(_) => format!("{status} after {MOST_REDIRECTS} others like it; no more are followed"),
+        Some(_) => format!("{status}: stopped after {MOST_REDIRECTS} redirects"),
         None => status.to_string(),
     }
 }

@@ -32,7 +32,8 @@ impl LastGood {
             return;
         }
         if let Err(error) = self.write(&path, text) {
-            tracing::warn!(manifest = place, path = %path.display(), %error, "the last good version cannot be kept on disk");
+            tracing::warn!(manifest = place, path = %path.display(), %error, "cannot save the last good version of a \
+                                                                              manifest");
         }
     }
 
@@ -48,7 +49,7 @@ impl LastGood {
             if !names.contains(&*entry.file_name().to_string_lossy())
                 && let Err(error) = fs::remove_file(entry.path())
             {
-                tracing::warn!(path = %entry.path().display(), %error, "an old version of a manifest cannot be removed");
+                tracing::warn!(path = %entry.path().display(), %error, "cannot remove an old version of a manifest");
             }
         }
     }
@@ -86,7 +87,7 @@ fn forget_folders_but(folder: &Path, stay: &BTreeSet<String>) {
             && !stay.contains(&*entry.file_name().to_string_lossy())
             && let Err(error) = fs::remove_dir_all(entry.path())
         {
-            tracing::warn!(path = %entry.path().display(), %error, "old versions of manifests cannot be removed");
+            tracing::warn!(path = %entry.path().display(), %error, "cannot remove old versions of manifests");
         }
     }
 }

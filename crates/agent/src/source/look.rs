@@ -78,7 +78,7 @@ pub(super) fn look(path: &Path, known: Option<Version>, is_open_for_writing: Ope
 
 /// What is wrong with a path that leads nowhere.
 pub(super) fn dangling_link() -> Issue {
-    Issue::Unreadable("it is a link to what is not there".to_owned())
+    Issue::Unreadable("it is a dangling link".to_owned())
 }
 
 const NO_VERSION: Version = Version { device: 0, inode: 0, size: 0, modified: (0, 0), changed: (0, 0) };

@@ -22,8 +22,8 @@ const MOST_WORDS: usize = 10 << 10;
 /// A container that may not run again does not come back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "container {container} has ended with {exit_code} and may not be started again, but is said to be on; \
-     what was told before stays"
+    "container {container} exited with {exit_code} and may not be restarted, but was reported as active again; its \
+     previous status stays"
 )]
 pub(crate) struct IllegalTransition {
     container: String,

@@ -166,7 +166,8 @@ impl Routes {
         let has_had = !is_here && self.source_before(&found.uid) == Some(source);
         self.wants.add(&found.uid, Want { source: source.clone(), pod: pod.clone() }, has_had);
         if let Some((first, next)) = self.wants.rivals(&found.uid) {
-            tracing::warn!(pod = %found, uid = %found.uid, %first, %next, "two sources have a pod of this UID: the first keeps it, and the next counts when that one is gone");
+            tracing::warn!(pod = %found, uid = %found.uid, %first, %next, "two sources define a pod with this UID; \
+                                                                           the first one is used until it is gone");
         }
         let counts = self.wants.of(&found.uid).is_some_and(|first| first.source == *source);
         if is_here && counts {

@@ -401,7 +401,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
     fn cannot_survey(&mut self, problem: SurveyProblem, error: &dyn Error) {
         if self.survey_problem.replace(problem) != Some(problem) {
             let folder = self.tools.settings.data.pods();
-            tracing::error!(folder = %folder.display(), %error, "cannot see which pods there are");
+            tracing::error!(folder = %folder.display(), %error, "cannot list the pods on this machine");
         }
     }
 
@@ -410,7 +410,9 @@ impl<R: Runtime + ImageStore> Agent<R> {
     fn tell_of_namesakes(&mut self, strangers: Vec<PodRef>) {
         let namesakes = self.routes.namesakes(strangers);
         for pod in namesakes.iter().filter(|pod| !self.namesakes.contains(&pod.uid)) {
-            tracing::warn!(%pod, uid = %pod.uid, "a pod of this name that this agent did not make runs beside ours in the same runtime; end it there, or, if it was a kubelet's, take it over with the kubelet's root folder as the data folder");
+            tracing::warn!(%pod, uid = %pod.uid, "another pod with this name, not made by this agent, runs in the \
+                                                  same runtime: stop it, or, if it is a kubelet's, take it over with \
+                                                  `--data-dir` set to the kubelet's root folder");
         }
         self.namesakes = namesakes.into_iter().map(|pod| pod.uid).collect();
     }
@@ -419,7 +421,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         let journal = match journal {
             Ok(journal) => journal,
             Err(error) => {
-                tracing::error!(%error, "a pod's actor was lost; it is made anew");
+                tracing::error!(%error, "a pod's actor panicked and is restarted");
                 self.tools.metrics.actor_lost();
                 let commands = self.routes.lost(&uid);
                 return self.carry_out(commands);

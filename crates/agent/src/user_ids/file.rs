@@ -27,15 +27,15 @@ impl Mappings {
     /// The one range that is written there; why it is not one, if it is not.
     pub(super) fn range(&self) -> Result<IdRange, &'static str> {
         let ([users], [groups]) = (&self.uid_mappings[..], &self.gid_mappings[..]) else {
-            return Err("it must have one mapping");
+            return Err("it must have exactly one mapping");
         };
         let range = IdRange { first: users.host_id, length: users.length };
         match users {
             _ if users != groups => Err("GID and UID mapping should be identical"),
             Mapping { container_id: 1.., .. } => Err("UID 0 must be mapped"),
-            Mapping { host_id: 0, .. } => Err("it begins with root of the host"),
+            Mapping { host_id: 0, .. } => Err("it includes the host's root"),
             Mapping { length: 0, .. } => Err("it is empty"),
-            _ if range.end() > 1 << 32 => Err("there are no such ids"),
+            _ if range.end() > 1 << 32 => Err("its ids are out of range"),
             _ => Ok(range),
         }
     }

@@ -28,7 +28,8 @@ pub(crate) enum NoRange {
     #[error("create user namespace: could not find an empty slot to allocate a user namespace")]
     AllGiven,
     #[error(
-        "create user namespace: the file userns in the folder of pod {pod} is damaged, so its ids are not known, and could be given twice: end that pod ({why})"
+        "create user namespace: the file userns in the folder of pod {pod} is damaged, so its ids are unknown and \
+         could be assigned twice: stop that pod ({why})"
     )]
     Unknown { pod: PodUid, why: String },
 }

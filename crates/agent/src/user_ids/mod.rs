@@ -39,9 +39,9 @@ impl IdRange {
 pub(crate) enum UserIdsError {
     #[error(transparent)]
     NoRange(#[from] NoRange),
-    #[error("cannot look for the ids of other pods in {}: {source}", path.display())]
+    #[error("cannot find the ids of other pods in {}: {source}", path.display())]
     Unread { path: PathBuf, source: io::Error },
-    #[error("cannot note the ids of the pod in {}: {source}", path.display())]
+    #[error("cannot record the ids of the pod in {}: {source}", path.display())]
     Unwritten { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Folder(#[from] VolumeError),

@@ -52,7 +52,7 @@ pub(super) fn write(
             return Err(error);
         }
     }
-    link_names(root, files).map_err(VolumeError::io("link the names in", root))?;
+    link_names(root, files).map_err(VolumeError::io("create links in", root))?;
     remove_stale(root, files)?;
     Ok(!up_to_date)
 }
@@ -68,7 +68,7 @@ fn fill(root: &Path, next: &Path, files: &Files, group: Option<FileGroup>) -> Re
     write_files(&folder, files)?;
     if let Some(group) = group {
         // All of the volume: what is linked in its own folder then is the group's, too.
-        group.take_files(root).map_err(VolumeError::io("give the group its files in", root))?;
+        group.take_files(root).map_err(VolumeError::io("change the group of the files in", root))?;
     }
     publish(root, next).map_err(VolumeError::io("publish", root))
 }

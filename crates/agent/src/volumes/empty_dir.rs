@@ -37,7 +37,7 @@ pub(super) fn make(
     let mode = if matches!(medium, Medium::Memory { .. }) { MODE_IN_MEMORY } else { 0o777 };
     layout::set_mode(&path, mode)?;
     if let Some(group) = FileGroup::of(facts.pod) {
-        group.take_folder(&path).map_err(VolumeError::io("give the group", &path))?;
+        group.take_folder(&path).map_err(VolumeError::io("change the group of", &path))?;
     }
     layout::create_directory(&directory.plugin(PLUGIN, name), 0o750)?;
     fs::write(&marker, []).map_err(VolumeError::io("create", &marker))

@@ -74,7 +74,8 @@ pub enum VolumeError {
     },
     /// `medium: HugePages` without saying which: no container asks for exactly one size of huge pages.
     #[error(
-        "medium HugePages needs exactly one hugepages-<size> resource in the pod; or name the size, as in HugePages-2Mi"
+        "medium HugePages needs exactly one hugepages-<size> resource in the pod; otherwise name the size, as in \
+         HugePages-2Mi"
     )]
     HugePages,
     /// The container mounts a volume that the pod does not have.
@@ -86,7 +87,7 @@ pub enum VolumeError {
         container: String,
     },
     /// The `subPath` leads out of the volume.
-    #[error("subPath {subpath:?} of volume {volume:?} leads out of it, or is not a path inside it")]
+    #[error("subPath {subpath:?} of volume {volume:?} leads out of the volume, or is not a path inside it")]
     Escapes {
         /// The volume.
         volume: String,
@@ -102,7 +103,7 @@ pub enum VolumeError {
         source: ExpansionError,
     },
     /// Something is still mounted inside, so nothing there may be deleted.
-    #[error("{} still has a mount in it: unmount it, or wait for who uses it; nothing in it is deleted", .0.display())]
+    #[error("{} still contains a mount, so nothing in it is deleted: unmount it, or wait until it is no longer in use", .0.display())]
     StillMounted(PathBuf),
     /// The disk does not answer.
     #[error("waiting for the disk: {what}")]

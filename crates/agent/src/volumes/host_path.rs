@@ -19,7 +19,7 @@ pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), VolumeError> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(VolumeError::HostPath { path: path.clone(), kind })
         }
-        Err(error) => Err(VolumeError::io("look at", &path)(error)),
+        Err(error) => Err(VolumeError::io("stat", &path)(error)),
     };
     match source.type_.as_deref().unwrap_or_default() {
         "DirectoryOrCreate" => {
@@ -74,7 +74,7 @@ fn make_file(path: &Path) -> Result<(), VolumeError> {
 }
 
 fn is_missing(path: &Path) -> Result<bool, VolumeError> {
-    path.try_exists().map(|exists| !exists).map_err(VolumeError::io("look at", path))
+    path.try_exists().map(|exists| !exists).map_err(VolumeError::io("stat", path))
 }
 
 #[cfg(test)]

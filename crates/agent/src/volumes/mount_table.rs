@@ -49,12 +49,14 @@ pub(super) fn bind(source: impl AsFd, target: &Path) -> Result<(), VolumeError> 
 
 /// Neither takes part in what is mounted elsewhere from now on, nor lets others take part.
 pub(super) fn make_private(path: &Path) -> Result<(), VolumeError> {
-    mount_change(path, MountPropagationFlags::PRIVATE).map_err(VolumeError::io("make private", path))
+    mount_change(path, MountPropagationFlags::PRIVATE)
+        .map_err(VolumeError::io("make the mount private at", path))
 }
 
 /// Takes part in what is mounted elsewhere from now on, and lets nobody take part.
 pub(super) fn make_slave(path: &Path) -> Result<(), VolumeError> {
-    mount_change(path, MountPropagationFlags::DOWNSTREAM).map_err(VolumeError::io("make a slave", path))
+    mount_change(path, MountPropagationFlags::DOWNSTREAM)
+        .map_err(VolumeError::io("make the mount a slave at", path))
 }
 
 /// Takes away all that is bound to `path`, with all that came along below it: that is only ever a copy of what is mounted
@@ -88,11 +90,11 @@ pub(super) fn is_mount_point(path: &Path) -> Result<bool, VolumeError> {
         }
         // Kernels before 5.8 do not tell.
         Ok(_) => {
-            let real = fs::canonicalize(path).map_err(VolumeError::io("look at", path))?;
+            let real = fs::canonicalize(path).map_err(VolumeError::io("stat", path))?;
             Ok(mount_points_below(&real)?.contains(&real))
         }
         Err(Errno::NOENT) => Ok(false),
-        Err(error) => Err(VolumeError::io("look at", path)(error)),
+        Err(error) => Err(VolumeError::io("stat", path)(error)),
     }
 }
 

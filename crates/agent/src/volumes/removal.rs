@@ -43,7 +43,7 @@ fn unmounted(directory: &PodDirectory) -> Result<Option<PathBuf>, VolumeError> {
     let root = match fs::canonicalize(directory.path()) {
         Ok(root) => root,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(VolumeError::io("look at", directory.path())(error)),
+        Err(error) => return Err(VolumeError::io("stat", directory.path())(error)),
     };
     for point in mount_points_below(&root)? {
         match point.strip_prefix(&root).ok().and_then(OurMount::at) {
@@ -87,7 +87,7 @@ impl OurMount {
 /// Deletes a folder with everything in it; nothing if something is mounted in there.
 pub(crate) fn remove_tree(path: &Path) -> Result<(), VolumeError> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(VolumeError::Path { path: path.display().to_string(), why: "it has no folder above it" });
+        return Err(VolumeError::Path { path: path.display().to_string(), why: "it has no parent folder" });
     };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = openat(CWD, parent, flags, Mode::empty()).map_err(VolumeError::io("open", parent))?;

@@ -77,7 +77,7 @@ fn longest_existing(root: &OwnedFd, parts: &[Component<'_>]) -> Result<(usize, O
 
 /// Binds what is open to `target`, in the place of what an earlier container had there, unless it had the same.
 pub(super) fn bind(inside: OwnedFd, target: &Path, propagation: Propagation) -> Result<(), VolumeError> {
-    let stat = fstat(&inside).map_err(VolumeError::io("look at", target))?;
+    let stat = fstat(&inside).map_err(VolumeError::io("stat", target))?;
     if !is_bound(&stat, target)? {
         mount_table::detach_all(target)?;
         make_place(FileType::from_raw_mode(stat.st_mode), target)?;
@@ -95,7 +95,7 @@ fn is_bound(wanted: &Stat, target: &Path) -> Result<bool, VolumeError> {
     if !mount_table::is_mount_point(target)? {
         return Ok(false);
     }
-    let bound = stat(target).map_err(VolumeError::io("look at", target))?;
+    let bound = stat(target).map_err(VolumeError::io("stat", target))?;
     Ok((bound.st_dev, bound.st_ino) == (wanted.st_dev, wanted.st_ino))
 }
 

@@ -286,7 +286,7 @@ fn parts_of_volumes_are_bound_where_nobody_can_move_them() {
 fn expressions_must_be_whole_and_stay_inside() {
     let node = Node::new();
     for (expression, reason) in
-        [("$(NOBODY)/x", "missing value for \"NOBODY\""), ("$(OUT)", "leads out of it")]
+        [("$(NOBODY)/x", "missing value for \"NOBODY\""), ("$(OUT)", "leads out of the volume")]
     {
         let (pod, objects) = pod_with(
             &format!("[{{name: disk, mountPath: /a, subPathExpr: {expression}}}]"),
@@ -374,7 +374,7 @@ fn a_refresh_never_crosses_a_mount() {
 
     let changed = manifest("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata: {a: '9'}\n");
     let errors = node.prepare(&pod, &changed.objects, 2).expect_err("something is mounted");
-    assert!(errors[0].to_string().contains("still has a mount in it"), "{errors:?}");
+    assert!(errors[0].to_string().contains("still contains a mount"), "{errors:?}");
     assert_eq!(fs::read_to_string(path.join("a")).expect("a file"), "9", "what is new is shown all the same");
     assert_eq!(fs::read_to_string(precious.join("data")).expect("still there"), "keep me");
 

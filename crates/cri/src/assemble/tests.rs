@@ -1,4 +1,4 @@
-//! Pods from lists: whose is what, and nothing is lost.
+//! Pods from lists: every entry is in the right pod, and none is lost.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -156,7 +156,7 @@ proptest! {
         sandboxes in vec((word(), word(), word(), any::<bool>()), 0..6),
         containers in vec((word(), word(), word(), word()), 0..8),
     ) {
-        // Each thing is listed once: ids are unique.
+        // Ids are unique, so that each thing is listed once.
         let sandbox_ids: Vec<String> = (0..sandboxes.len()).map(|n| ["a", "b", "c", "d", "e", "f"][n].to_owned()).collect();
         let container_ids: Vec<String> = (0..containers.len()).map(|n| format!("c{n}")).collect();
         let mut sandboxes: Vec<SandboxEntry<'_>> = sandboxes

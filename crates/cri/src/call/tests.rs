@@ -1,4 +1,4 @@
-//! What happens to calls that meet a connection on its way out.
+//! Calls that meet a connection which is about to close.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ fn not_sent() -> Failure {
     Status::from_error(Box::new(CallFailure::NotSent)).into()
 }
 
-/// A peer that greets whoever connects and listens to what he says; it hangs up when it is told.
+/// A peer that greets whoever connects and reads what they send; it hangs up on request.
 async fn peer(mut listener: Listener, mut hang_up: tokio::sync::mpsc::Receiver<()>) {
     while let Some(stream) = listener.next().await {
         let mut stream = stream.unwrap();

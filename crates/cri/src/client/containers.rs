@@ -1,4 +1,4 @@
-//! The calls about containers that change or describe one.
+//! Calls that change or describe a container.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::options::whole_seconds;
 use crate::{Error, Operation, v1};
 
 impl RuntimeClient {
-    /// Makes a container in a sandbox. `sandbox_config` is what the sandbox was made of.
+    /// Creates a container in a sandbox. `sandbox_config` is the configuration that the sandbox was created with.
     pub async fn create_container(
         &self,
         sandbox: &SandboxId,
@@ -37,8 +37,8 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Stops a container: its stop signal, and after `grace`, in whole seconds rounded up, a kill. No grace at all
-    /// means a kill at once. A container that is gone or has stopped is no error.
+    /// Stops a container: sends its stop signal, and kills it after `grace`, in whole seconds rounded up. A `grace` of
+    /// zero kills it at once. It is no error if the container is gone or has already stopped.
     pub async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), Error> {
         let request =
             v1::StopContainerRequest { container_id: id.to_string(), timeout: whole_seconds(grace) };
@@ -47,7 +47,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Removes a container, by force if it runs. A container that is gone is no error.
+    /// Removes a container, by force if it is running. It is no error if the container is gone.
     pub async fn remove_container(&self, id: &ContainerId) -> Result<(), Error> {
         let request = v1::RemoveContainerRequest { container_id: id.to_string() };
         let _: v1::RemoveContainerResponse =
@@ -55,8 +55,8 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// All that the runtime tells about a container, as it tells it. [`RuntimeClient::container_status`] is enough to
-    /// know how it is.
+    /// Returns everything that the runtime reports about a container, unconverted. For the state of a container,
+    /// [`RuntimeClient::container_status`] is enough.
     pub async fn describe_container(
         &self,
         id: &ContainerId,
@@ -66,8 +66,8 @@ impl RuntimeClient {
         self.0.unary(Operation::ContainerStatus, method!("ContainerStatus"), NO_TIME, &request).await
     }
 
-    /// The containers that the filter lets through, with all their labels and annotations, in one answer.
-    /// [`RuntimeClient::list_containers`] is much cheaper, and copes with any number.
+    /// Returns the containers that match the filter, with all their labels and annotations, in one answer.
+    /// [`RuntimeClient::list_containers`] is much cheaper and copes with any number.
     pub async fn describe_containers(
         &self,
         filter: Option<v1::ContainerFilter>,
@@ -78,7 +78,7 @@ impl RuntimeClient {
         Ok(answer.containers)
     }
 
-    /// Changes what a container may use.
+    /// Changes the resources that a container may use.
     pub async fn update_container_resources(
         &self,
         request: v1::UpdateContainerResourcesRequest,
@@ -89,7 +89,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Has the runtime open the log of a container anew, after the file was moved away.
+    /// Makes the runtime reopen the log of a container, after the file was moved away.
     pub async fn reopen_container_log(&self, id: &ContainerId) -> Result<(), Error> {
         let request = v1::ReopenContainerLogRequest { container_id: id.to_string() };
         let path = method!("ReopenContainerLog");
@@ -98,8 +98,8 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Saves a running container to the archive at `location`. The runtime gets `timeout` for it, in whole seconds
-    /// rounded up; none at all leaves it to the runtime.
+    /// Saves a running container to the archive at `location`. The runtime gets `timeout` to do so, in whole seconds
+    /// rounded up; a `timeout` of zero leaves it to the runtime.
     pub async fn checkpoint_container(
         &self,
         id: &ContainerId,

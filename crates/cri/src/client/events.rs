@@ -20,14 +20,14 @@ use crate::{Error, Operation, v1};
 type Opening = Pin<Box<dyn Future<Output = Result<Streaming<v1::ContainerEventResponse>, Status>> + Send>>;
 
 impl RuntimeClient {
-    /// Follows what happens to sandboxes and containers.
+    /// Follows the events of sandboxes and containers.
     ///
-    /// The request is on its way when this returns, before any list that is asked for afterwards. Whether the runtime
-    /// has events shows only as the stream is read: most runtimes say nothing at all before the first event, some end
-    /// the stream at once, others fail with [`ErrorKind::Unimplemented`](crate::ErrorKind::Unimplemented). The stream
-    /// has no time limit.
+    /// When this returns, the request has been handed to the connection, ahead of any list that is requested later.
+    /// Whether the runtime has events shows only when the stream is read: most runtimes send nothing at all before the
+    /// first event, some end the stream at once, and others fail with
+    /// [`ErrorKind::Unimplemented`](crate::ErrorKind::Unimplemented). The stream has no time limit.
     ///
-    /// Keep reading: a runtime may stand still while a reader does.
+    /// Keep reading: a runtime may stall while a reader does.
     pub async fn get_container_events(&self) -> Result<EventStream, Error> {
         const OPERATION: Operation = Operation::GetContainerEvents;
         let caller = Arc::clone(&self.0);
@@ -42,7 +42,7 @@ impl RuntimeClient {
         let mut opening: Opening = Box::pin(async move {
             attempt.stream(method!("GetContainerEvents"), Bytes::new(), Message::new()).await
         });
-        // The first poll hands the request to the connection. The answer may be hours away.
+        // The first poll hands the request to the connection. The answer may take hours.
         let state = match poll_fn(|cx| Poll::Ready(opening.as_mut().poll(cx))).await {
             Poll::Ready(Ok(events)) => State::Open(Box::new(events)),
             Poll::Ready(Err(status)) => return Err(fail(status.into())),
@@ -54,7 +54,7 @@ impl RuntimeClient {
 
 /// The events of a runtime, as they happen.
 ///
-/// Ends after its first error, or when the runtime ends it.
+/// The stream ends after its first error, or when the runtime ends it.
 pub struct EventStream {
     state: State,
     caller: Arc<Caller>,
@@ -63,7 +63,7 @@ pub struct EventStream {
 }
 
 enum State {
-    /// Asked for; the runtime has not said anything.
+    /// Requested; the runtime has not answered yet.
     Opening(Opening),
     /// The runtime has begun to answer.
     Open(Box<Streaming<v1::ContainerEventResponse>>),
@@ -72,13 +72,13 @@ enum State {
 }
 
 impl EventStream {
-    /// The number of the connection that it came over.
+    /// The number of the connection that the stream uses.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.connection.epoch()
     }
 
-    /// The next event; `None` once the runtime has ended the stream. Dropping the future loses nothing.
+    /// Returns the next event, or `None` once the runtime has ended the stream. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Result<v1::ContainerEventResponse, Error>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

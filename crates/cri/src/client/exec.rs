@@ -14,11 +14,11 @@ use crate::options::whole_seconds;
 use crate::{Error, ErrorKind, Operation, v1};
 
 impl RuntimeClient {
-    /// Runs a command in a container and waits for its end and its output.
+    /// Runs a command in a container, and waits until it has ended.
     ///
-    /// A `timeout`, in whole seconds rounded up, kills it when it is over: an error of kind
-    /// [`ErrorKind::CommandTimeout`], however the runtime puts it. Zero means no timeout, neither for the command nor
-    /// for the call.
+    /// After `timeout`, in whole seconds rounded up, the command is killed: the error is of kind
+    /// [`ErrorKind::CommandTimeout`], however the runtime reports it. Zero means no time limit, neither for the command
+    /// nor for the call.
     pub async fn exec_sync(
         &self,
         id: &ContainerId,
@@ -28,7 +28,8 @@ impl RuntimeClient {
         self.run(id, command, timeout, None).await
     }
 
-    /// As [`exec_sync`](Self::exec_sync), but keeps no more than the first `most` bytes of each stream, and lets the runtime know.
+    /// Like [`exec_sync`](Self::exec_sync), but keeps only the first `most` bytes of each output stream, and tells the
+    /// runtime so (see [`OUTPUT_LIMIT`](crate::OUTPUT_LIMIT)).
     pub async fn exec_sync_excerpt(
         &self,
         id: &ContainerId,
@@ -74,14 +75,15 @@ impl RuntimeClient {
             .await
     }
 
-    /// Prepares a command in a container; gives the URL of the runtime's streaming server, good for one use.
+    /// Prepares to run a command in a container. Returns a URL of the runtime's streaming server, which can be used
+    /// once.
     pub async fn exec(&self, request: v1::ExecRequest) -> Result<String, Error> {
         let answer: v1::ExecResponse =
             self.0.unary(Operation::Exec, method!("Exec"), NO_TIME, &request).await?;
         Ok(answer.url)
     }
 
-    /// Prepares to attach to a container; gives the URL of the runtime's streaming server, good for one use.
+    /// Prepares to attach to a container. Returns a URL of the runtime's streaming server, which can be used once.
     pub async fn attach(&self, request: v1::AttachRequest) -> Result<String, Error> {
         let answer: v1::AttachResponse =
             self.0.unary(Operation::Attach, method!("Attach"), NO_TIME, &request).await?;
@@ -89,8 +91,8 @@ impl RuntimeClient {
     }
 }
 
-/// Whether the answer is CRI-O's way to say that the command was killed for taking too long: a success with an exit
-/// code that no process has.
+/// Whether the command was killed because it took too long, as CRI-O reports it: a success with an exit code that no
+/// process can have.
 fn was_timed_out(answer: &v1::ExecSyncResponse) -> bool {
     answer.exit_code == -1 && String::from_utf8_lossy(&answer.stderr).contains("command timed out")
 }

@@ -6,7 +6,7 @@ use super::NO_TIME;
 use crate::call::Caller;
 use crate::{Endpoint, Error, ErrorKind, Metrics, Operation, Options, v1};
 
-/// A client of a runtime's images.
+/// A client for the images of a runtime.
 ///
 /// It connects, waits and fails as a [`RuntimeClient`](crate::RuntimeClient) does.
 #[derive(Clone, Debug)]
@@ -19,20 +19,20 @@ macro_rules! method {
 }
 
 impl ImageClient {
-    /// A client of the images of the runtime at `endpoint`. For those of a runtime that there is a client of,
-    /// [`RuntimeClient::images`](crate::RuntimeClient::images) saves a connection.
+    /// Creates a client for the images of the runtime at `endpoint`. If you already have a `RuntimeClient`, use
+    /// [`RuntimeClient::images`](crate::RuntimeClient::images): it shares the connection.
     #[must_use]
     pub fn new(endpoint: Endpoint, options: Options, metrics: Metrics) -> Self {
         Self(Arc::new(Caller::new(endpoint, options, metrics)))
     }
 
-    /// Where the runtime is.
+    /// The endpoint of the runtime.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         self.0.link().endpoint()
     }
 
-    /// The images that the filter lets through. Read as a stream if they are too many for one answer.
+    /// Returns the images that match the filter. They are read as a stream if they do not fit into one answer.
     pub async fn list_images(&self, filter: Option<v1::ImageFilter>) -> Result<Vec<v1::Image>, Error> {
         let request = v1::ListImagesRequest { filter };
         self.0
@@ -45,12 +45,12 @@ impl ImageClient {
             .await
     }
 
-    /// An image; `None` if the runtime does not have it.
+    /// Returns an image, or `None` if the runtime does not have it.
     pub async fn image_status(&self, image: v1::ImageSpec) -> Result<Option<v1::Image>, Error> {
         Ok(self.describe_image(image, false).await?.image)
     }
 
-    /// All that the runtime tells about an image, as it tells it.
+    /// Returns everything that the runtime reports about an image, unconverted.
     pub async fn describe_image(
         &self,
         image: v1::ImageSpec,
@@ -60,7 +60,7 @@ impl ImageClient {
         self.0.unary(Operation::ImageStatus, method!("ImageStatus"), NO_TIME, &request).await
     }
 
-    /// Fetches an image, for as long as it takes, and gives the reference by which the runtime knows it.
+    /// Pulls an image, however long that takes, and returns the reference under which the runtime knows it.
     pub async fn pull_image(
         &self,
         image: v1::ImageSpec,
@@ -77,7 +77,7 @@ impl ImageClient {
         Ok(answer.image_ref)
     }
 
-    /// Removes an image. An image that is gone is no error.
+    /// Removes an image. It is no error if the image is gone.
     pub async fn remove_image(&self, image: v1::ImageSpec) -> Result<(), Error> {
         let request = v1::RemoveImageRequest { image: Some(image) };
         let _: v1::RemoveImageResponse =
@@ -85,7 +85,7 @@ impl ImageClient {
         Ok(())
     }
 
-    /// Where images are kept and how much they use.
+    /// Returns where images are stored and how much space they use.
     pub async fn image_fs_info(&self) -> Result<v1::ImageFsInfoResponse, Error> {
         let request = v1::ImageFsInfoRequest {};
         self.0.unary(Operation::ImageFsInfo, method!("ImageFsInfo"), NO_TIME, &request).await

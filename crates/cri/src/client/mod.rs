@@ -1,4 +1,4 @@
-//! The clients: one method for each call.
+//! The clients, with one method for each call.
 
 mod containers;
 mod events;
@@ -21,5 +21,5 @@ macro_rules! method {
 }
 use method;
 
-/// A call that is given no time of its own.
+/// For calls that have no time of their own to grant; see [`Options::limit`](crate::Options::limit).
 const NO_TIME: std::time::Duration = std::time::Duration::ZERO;

@@ -1,4 +1,4 @@
-//! What a PLEG asks, again and again: lists, and the status of one thing.
+//! The calls that a PLEG makes all the time: lists, and the status of a single sandbox or container.
 
 use parking_lot::Mutex;
 use rubelet_model::{ContainerId, ContainerStatus, SandboxId, SandboxStatus};
@@ -10,12 +10,13 @@ use crate::{
 };
 
 impl RuntimeClient {
-    /// The sandboxes that the filter lets through, as a list view needs them. Any number of them.
+    /// Returns the sandboxes that match the filter, with what a list view needs, however many there are. (The one
+    /// exception: the sandboxes of a single state do not fit into one answer, and the runtime has no streamed lists.)
     pub async fn list_sandboxes(&self, filter: &ListFilter<'_>) -> Result<SandboxList, Error> {
         self.list_sandboxes_into(SandboxList::default(), filter).await
     }
 
-    /// As [`list_sandboxes`](Self::list_sandboxes), in the memory of a list that is no longer needed.
+    /// Like [`list_sandboxes`](Self::list_sandboxes), but reuses the memory of `spare`.
     pub async fn list_sandboxes_into(
         &self,
         spare: SandboxList,
@@ -26,13 +27,13 @@ impl RuntimeClient {
         Ok(list)
     }
 
-    /// The containers that the filter lets through, as a list view needs them. Any number of them, unless those of
-    /// one state alone are too large for an answer and the runtime has no streams.
+    /// Returns the containers that match the filter, with what a list view needs, however many there are. (The one
+    /// exception: the containers of a single state do not fit into one answer, and the runtime has no streamed lists.)
     pub async fn list_containers(&self, filter: &ListFilter<'_>) -> Result<ContainerList, Error> {
         self.list_containers_into(ContainerList::default(), filter).await
     }
 
-    /// As [`list_containers`](Self::list_containers), in the memory of a list that is no longer needed.
+    /// Like [`list_containers`](Self::list_containers), but reuses the memory of `spare`.
     pub async fn list_containers_into(
         &self,
         spare: ContainerList,
@@ -43,8 +44,8 @@ impl RuntimeClient {
         Ok(list)
     }
 
-    /// The pods that the filter lets through: [sandboxes](Self::list_sandboxes) first, then
-    /// [containers](Self::list_containers), [put together](assemble).
+    /// Returns the pods that match the filter: lists the [sandboxes](Self::list_sandboxes), then the
+    /// [containers](Self::list_containers), and [assembles](assemble) them.
     pub async fn list_pods(&self, filter: &ListFilter<'_>) -> Result<PodListing, Error> {
         let sandboxes = self.list_sandboxes(filter).await?;
         let containers = self.list_containers(filter).await?;
@@ -57,7 +58,7 @@ impl RuntimeClient {
         spare: L,
         filter: ListFilter<'_>,
     ) -> Result<(L, u64), Error> {
-        // Of two attempts, the first takes it.
+        // There may be two attempts; the first one takes the memory.
         let spare = Mutex::new(spare);
         self.0
             .perform(operation, NO_TIME, |attempt| {
@@ -70,10 +71,10 @@ impl RuntimeClient {
             .await
     }
 
-    /// How a sandbox is; `None` if the runtime does not know it.
+    /// Returns the status of a sandbox, or `None` if the runtime does not know it.
     ///
-    /// An answer without a status, or about another sandbox, is an error of kind [`ErrorKind::Invalid`]. Anything
-    /// else may be missing from it: a sandbox that a list shows can be inspected, however it was made.
+    /// An answer without a status, or about another sandbox, is an error of kind [`ErrorKind::Invalid`]. Anything else
+    /// may be missing from the answer: every sandbox that a list shows can be inspected, however it was created.
     pub async fn sandbox_status(&self, id: &SandboxId) -> Result<Option<SandboxStatus>, Error> {
         let Some(answer) = found(self.describe_sandbox(id, false).await)? else { return Ok(None) };
         convert::sandbox_status(id, answer)
@@ -81,9 +82,9 @@ impl RuntimeClient {
             .map_err(|field| self.bad(Operation::PodSandboxStatus, field))
     }
 
-    /// How a container of `sandbox` is; `None` if the runtime does not know it.
+    /// Returns the status of a container of `sandbox`, or `None` if the runtime does not know the container.
     ///
-    /// As with sandboxes, only the status and its id are required of the answer.
+    /// As with sandboxes, the answer must have only the status and its id.
     pub async fn container_status(
         &self,
         id: &ContainerId,
@@ -100,7 +101,7 @@ impl RuntimeClient {
     }
 }
 
-/// Tells what is not there from what went wrong.
+/// Distinguishes "not found" from every other error.
 fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

@@ -1,4 +1,4 @@
-//! The calls about sandboxes that change or describe one.
+//! Calls that change or describe a sandbox.
 
 use rubelet_model::SandboxId;
 use tokio::time::Instant;
@@ -7,7 +7,7 @@ use super::{NO_TIME, RuntimeClient, method};
 use crate::{Error, ErrorKind, Operation, v1};
 
 impl RuntimeClient {
-    /// Makes a sandbox and starts it. An empty `runtime_handler` means the default one.
+    /// Creates and starts a sandbox. An empty `runtime_handler` means the default handler.
     pub async fn run_pod_sandbox(
         &self,
         config: v1::PodSandboxConfig,
@@ -30,7 +30,7 @@ impl RuntimeClient {
         id
     }
 
-    /// Stops a sandbox, kills what runs in it and frees its network. A sandbox that is gone is no error.
+    /// Stops a sandbox: kills what is running in it, and releases its network. It is no error if the sandbox is gone.
     pub async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), Error> {
         let request = v1::StopPodSandboxRequest { pod_sandbox_id: id.to_string() };
         let _: v1::StopPodSandboxResponse =
@@ -38,7 +38,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Removes a sandbox and its containers, by force if they run. A sandbox that is gone is no error.
+    /// Removes a sandbox and its containers, by force if they are running. It is no error if the sandbox is gone.
     pub async fn remove_pod_sandbox(&self, id: &SandboxId) -> Result<(), Error> {
         let request = v1::RemovePodSandboxRequest { pod_sandbox_id: id.to_string() };
         let path = method!("RemovePodSandbox");
@@ -47,8 +47,8 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// All that the runtime tells about a sandbox, as it tells it. [`RuntimeClient::sandbox_status`] is enough to know
-    /// how it is.
+    /// Returns everything that the runtime reports about a sandbox, unconverted. For the state of a sandbox,
+    /// [`RuntimeClient::sandbox_status`] is enough.
     pub async fn describe_sandbox(
         &self,
         id: &SandboxId,
@@ -58,8 +58,8 @@ impl RuntimeClient {
         self.0.unary(Operation::PodSandboxStatus, method!("PodSandboxStatus"), NO_TIME, &request).await
     }
 
-    /// The sandboxes that the filter lets through, with all their labels and annotations, in one answer.
-    /// [`RuntimeClient::list_sandboxes`] is much cheaper, and copes with any number.
+    /// Returns the sandboxes that match the filter, with all their labels and annotations, in one answer.
+    /// [`RuntimeClient::list_sandboxes`] is much cheaper and copes with any number.
     pub async fn describe_sandboxes(
         &self,
         filter: Option<v1::PodSandboxFilter>,
@@ -70,7 +70,7 @@ impl RuntimeClient {
         Ok(answer.items)
     }
 
-    /// Changes what a sandbox may use.
+    /// Changes the resources that a sandbox may use.
     pub async fn update_pod_sandbox_resources(
         &self,
         request: v1::UpdatePodSandboxResourcesRequest,
@@ -81,7 +81,8 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Prepares a port forward into a sandbox; gives the URL of the runtime's streaming server, good for one use.
+    /// Prepares to forward ports into a sandbox. Returns a URL of the runtime's streaming server, which can be used
+    /// once.
     pub async fn port_forward(&self, id: &SandboxId, ports: &[u16]) -> Result<String, Error> {
         let port = ports.iter().copied().map(i32::from).collect();
         let request = v1::PortForwardRequest { pod_sandbox_id: id.to_string(), port };
@@ -90,7 +91,7 @@ impl RuntimeClient {
         Ok(answer.url)
     }
 
-    /// The error for an answer without a field that it must have.
+    /// The error for an answer that lacks a required field.
     pub(super) fn missing(&self, operation: Operation, field: &'static str) -> Error {
         Error::new(operation, ErrorKind::Invalid(field), self.endpoint(), "missing")
     }

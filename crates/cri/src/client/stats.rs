@@ -1,4 +1,4 @@
-//! What sandboxes and containers use.
+//! Resource usage of sandboxes and containers.
 
 use rubelet_model::{ContainerId, SandboxId};
 
@@ -6,7 +6,7 @@ use super::{NO_TIME, RuntimeClient, method};
 use crate::{Error, Operation, v1};
 
 impl RuntimeClient {
-    /// What a container uses.
+    /// Returns the resource usage of a container.
     pub async fn container_stats(&self, id: &ContainerId) -> Result<v1::ContainerStats, Error> {
         let request = v1::ContainerStatsRequest { container_id: id.to_string() };
         let answer: v1::ContainerStatsResponse =
@@ -14,7 +14,8 @@ impl RuntimeClient {
         answer.stats.ok_or_else(|| self.missing(Operation::ContainerStats, "stats"))
     }
 
-    /// What the containers use that the filter lets through. Read as a stream if it is too large for one answer.
+    /// Returns the resource usage of the containers that match the filter. It is read as a stream if it does not fit
+    /// into one answer.
     pub async fn list_container_stats(
         &self,
         filter: Option<v1::ContainerStatsFilter>,
@@ -32,7 +33,7 @@ impl RuntimeClient {
             .await
     }
 
-    /// What a sandbox uses.
+    /// Returns the resource usage of a sandbox.
     pub async fn pod_sandbox_stats(&self, id: &SandboxId) -> Result<v1::PodSandboxStats, Error> {
         let request = v1::PodSandboxStatsRequest { pod_sandbox_id: id.to_string() };
         let answer: v1::PodSandboxStatsResponse =
@@ -40,7 +41,8 @@ impl RuntimeClient {
         answer.stats.ok_or_else(|| self.missing(Operation::PodSandboxStats, "stats"))
     }
 
-    /// What the sandboxes use that the filter lets through. Read as a stream if it is too large for one answer.
+    /// Returns the resource usage of the sandboxes that match the filter. It is read as a stream if it does not fit
+    /// into one answer.
     pub async fn list_pod_sandbox_stats(
         &self,
         filter: Option<v1::PodSandboxStatsFilter>,
@@ -58,7 +60,7 @@ impl RuntimeClient {
             .await
     }
 
-    /// Which metrics the runtime has.
+    /// Returns the descriptors of the metrics that the runtime provides.
     pub async fn list_metric_descriptors(&self) -> Result<Vec<v1::MetricDescriptor>, Error> {
         let request = v1::ListMetricDescriptorsRequest {};
         let path = method!("ListMetricDescriptors");
@@ -67,7 +69,7 @@ impl RuntimeClient {
         Ok(answer.descriptors)
     }
 
-    /// The runtime's metrics of every sandbox. Read as a stream if they are too large for one answer.
+    /// Returns the runtime's metrics of all sandboxes. They are read as a stream if they do not fit into one answer.
     pub async fn list_pod_sandbox_metrics(&self) -> Result<Vec<v1::PodSandboxMetrics>, Error> {
         let request = v1::ListPodSandboxMetricsRequest {};
         self.0

@@ -1,4 +1,5 @@
-//! Lists from the wire: the same as through whole messages, wherever the bytes are cut and whatever is wrong with them.
+//! Lists from the wire: the same as by way of whole messages, wherever the bytes are cut and whatever is wrong with
+//! them.
 
 use std::collections::HashMap;
 
@@ -17,7 +18,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&[0][..], &(message.len() as u32).to_be_bytes(), message].concat()
 }
 
-/// Reads an answer that arrives in pieces of the given sizes, and then in one.
+/// Reads an answer that arrives in pieces of the given sizes, and the rest in one piece.
 fn read<L: Lean>(answer: &[u8], pieces: &[usize]) -> Result<(L, usize), BadAnswer> {
     let mut intake = Intake::new(L::default(), usize::MAX);
     let mut rest = answer;
@@ -38,7 +39,7 @@ fn sandboxes(answer: &[u8]) -> SandboxList {
     read(&framed(answer), &[]).unwrap().0
 }
 
-/// An answer of entries that are encoded already.
+/// An answer that consists of entries which are already encoded.
 fn answer_of(entries: &[Vec<u8>]) -> Vec<u8> {
     let mut answer = Vec::new();
     for entry in entries {
@@ -55,7 +56,7 @@ fn or<'a>(first: &'a str, second: &'a str) -> &'a str {
     if first.is_empty() { second } else { first }
 }
 
-/// What a list should hold, by way of whole messages.
+/// The expected list, by way of whole messages.
 fn straightforward_containers(messages: &[v1::Container]) -> ContainerList {
     let mut list = ContainerList::default();
     for message in messages {
@@ -216,7 +217,7 @@ proptest! {
         answer in vec(prop_oneof![any::<u8>(), 0u8..20], 0..300),
         pieces in vec(0usize..20, 0..40),
     ) {
-        // Raw bytes, and bytes in a good frame.
+        // Raw bytes, and bytes in a valid frame.
         for answer in [answer.clone(), framed(&answer)] {
             let whole = read::<ContainerList>(&answer, &[]);
             match (whole, read::<ContainerList>(&answer, &pieces)) {
@@ -327,7 +328,7 @@ fn a_sandbox_whose_metadata_is_lost_is_known_by_its_labels() {
         (labels::POD_NAMESPACE.to_owned(), "ns".to_owned()),
     ]);
     let entry = v1::PodSandbox { id: "s".to_owned(), labels, ..Default::default() }.encode_to_vec();
-    // Metadata that say they are longer than they are.
+    // Metadata that claim to be longer than they are.
     let broken = [&entry[..], &[2 << 3 | 2, 2, 0x0a, 99]].concat();
     let list = sandboxes(&answer_of(&[broken]));
     let read = list.iter().next().unwrap();

@@ -186,7 +186,7 @@ async fn a_runtime_of_the_old_protocol_only() {
     assert_eq!(kind, ErrorKind::OldApi);
     assert_eq!(
         message,
-        "version: the runtime at SOCKET (scripted 1) speaks only CRI v1alpha2, and v1 is needed; upgrade the runtime \
+        "version: the runtime at SOCKET (scripted 1) speaks only CRI v1alpha2, but v1 is needed; upgrade the runtime \
          (containerd has v1 from 1.6 on)"
     );
 }

@@ -45,7 +45,7 @@ fn a_fresh_cache_answers_nobody() {
     assert!(!is_newer(&cache, Stamp::ZERO));
 }
 
-/// One entry of the runtime's list stays unreadable for ever, so that no list proves what is absent.
+/// One entry of the runtime's list stays unreadable for ever, so that no list proves absence.
 #[test]
 fn what_is_absent_is_remembered_of_so_many_pods_and_no_more() {
     let cache = CacheWriter::new(Arc::default());
@@ -144,8 +144,8 @@ async fn a_waiter_is_woken_by_exactly_its_moment() {
     assert_eq!(poll!(waiting), Poll::Ready(Ok(status("a"))));
 }
 
-/// Every way in which a pod becomes newer, with and without an entry: blocked, still blocked by what is too old,
-/// released by what is new enough, and answered at once afterwards.
+/// Every way in which the status of a pod becomes newer, with and without an entry: the waiter blocks, still blocks
+/// when the news is too old, is woken by news that is new enough, and need not wait again afterwards.
 #[tokio::test]
 async fn waiters_are_never_woken_early_and_never_forgotten() {
     type Action = fn(&CacheWriter, Stamp);

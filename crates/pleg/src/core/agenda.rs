@@ -11,16 +11,18 @@ use crate::clock::Stamp;
 pub(super) enum Task {
     /// Look at the pod.
     Look,
-    /// Look at it, unless somebody has since then.
+    /// Look at the pod, unless somebody has done so since then.
     LookSince(Stamp),
-    /// Inspect it, as it was listed.
+    /// Inspect the pod as it was listed.
     Inspect,
-    /// Believe what is withheld of it, if nobody has said better.
+    /// Believe what is withheld of the pod, unless better information has arrived.
     Believe,
 }
 
-/// Tasks by when they are due. A pod waits for one look at a time, the earliest: whoever wants another one later says so
-/// again when that has been. It waits for as many inspections as there are moments that it was promised one.
+/// Tasks by when they are due.
+///
+/// A pod has at most one `Look`, the earliest; whoever wants another one later asks again once that one is done. An
+/// `Inspect`, on the other hand, is kept for every moment that one was promised for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "BTreeSet<(Stamp, PodUid, Task)>")]
 pub(super) struct Agenda {

@@ -1,10 +1,10 @@
-//! How a PLEG behaves.
+//! The options of a PLEG.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How a PLEG behaves. The defaults are the kubelet's where it has one.
+/// The options of a PLEG. Where the kubelet has an equivalent, the default is the kubelet's.
 ///
 /// ```
 /// let mut config = pleg::Config::default();
@@ -13,25 +13,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Config {
-    /// From the end of one list of all pods to the start of the next: a second, and never less than a tenth of one.
+    /// How often all pods are listed, measured from the end of one list to the start of the next. Default: 1 s; at
+    /// least 0.1 s.
     pub relist_period: Duration,
-    /// The longest that it may become while the runtime announces every change: a minute. Less than `relist_period` is
-    /// `relist_period`.
+    /// The longest period between full lists while the runtime announces every change. Default: 60 s. A value below
+    /// `relist_period` means `relist_period`.
     pub longest_period: Duration,
-    /// Whether to follow what the runtime announces.
+    /// Whether to follow the runtime's event stream. Default: true.
     pub follow_events: bool,
-    /// Without a successful list for longer than this, the PLEG is not healthy: 3 minutes.
+    /// The PLEG is unhealthy if no list has succeeded for longer than this. Default: 3 minutes.
     pub relist_threshold: Duration,
-    /// How many pods are inspected at the same time: 16, and never less than one.
+    /// How many pods are inspected at the same time. Default: 16; at least 1.
     pub inspect_limit: usize,
-    /// An inspection that takes longer than this is slow: it no longer counts towards `inspect_limit`. A second.
+    /// An inspection that takes longer than this is *slow* and stops counting towards `inspect_limit`. Default: 1 s.
     pub slow_after: Duration,
-    /// How many slow inspections may be under way on top of `inspect_limit`: 64.
+    /// How many slow inspections may run in addition to `inspect_limit`. Default: 64; at least 1.
     pub slow_limit: usize,
-    /// How many pods are looked at singly; if more are asked for, all pods are listed instead. 16.
+    /// How many looks at single pods may run at the same time; if more are wanted, all pods are listed instead.
+    /// Default: 16.
     pub look_limit: usize,
-    /// How long a pod in which something came or started is not looked at for that alone. Who starts it and asks when that
-    /// is done is spared the looks in between. Ends are looked at at once. None by default.
+    /// How long to put off a look that was triggered only by something being created or started. A program that starts
+    /// containers itself, and [nudges](crate::Handle::nudge) when it is done, saves the looks in between. Ends and
+    /// removals always lead to a look at once. Default: zero.
     #[serde(default)]
     pub start_patience: Duration,
 }

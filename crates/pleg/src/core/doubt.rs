@@ -1,12 +1,16 @@
-//! Ends that are often wrong at first.
+//! Ends of containers that are often wrong or unknown at first.
 //!
-//! Some runtimes say 255 or -1 of a container whose end they have not seen, and know better a moment later. Such an end
-//! is not told before it has been looked at again. And some say of a container that the kernel killed for want of
-//! memory that it was killed (137), and add why a moment later, without another event. Most killed containers were
-//! simply killed, and somebody waits to start them again, so that end is told at once, and corrected if need be.
+//! - *Made up*: some runtimes report exit code 255 or -1 for a container whose end they have not seen, and know better
+//!   a moment later. Such an end is not reported before a *second look*, another inspection, has confirmed it.
+//! - *Incomplete*: some runtimes report that a container was killed (137), and add a moment later, without another
+//!   event, that the kernel killed it because memory ran out. Most killed containers were simply killed, and somebody
+//!   may be waiting to restart them, so such an end is reported at once, and corrected if necessary.
+//! - *Silent*: a container that is removed right after it ended may be missed by every look, and its end may be
+//!   announced a moment after it was found to be gone. These *last words* are awaited for a moment, for a single
+//!   container as for a whole pod.
 //!
-//! And what is removed right after it ended may be missed by every look, with its end announced a moment after it was
-//! found to be gone. So a moment is what is waited for, of a container or of a whole pod.
+//! While a made-up end is doubted, or last words are awaited, what an inspection has found is *withheld*: neither
+//! committed nor reported.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,27 +23,27 @@ use crate::core::Effect;
 use crate::event::{End, Exit};
 use crate::records::{Doubt, Recheck, Record};
 
-/// How long an end that may be wrong is not believed.
+/// How long a made-up end is not believed.
 const BELIEVED_AFTER: Duration = Duration::from_millis(500);
-/// How long none of them is, at most, if they come one after the other.
+/// How long none of a pod's made-up ends is believed at most, if they come one after the other.
 const ALL_BELIEVED_AFTER: Duration = Duration::from_secs(2);
-/// How long to wait for the next inspection after that, or after the wait for word of an end. Then what was found is the last
-/// word: a pod that cannot be inspected any more has ended all the same.
+/// How long to wait for the next inspection after a doubt or a wait for last words is over. After that, what was found
+/// is final: a pod that cannot be inspected any more has ended all the same.
 const ANSWERED_BY: Duration = Duration::from_secs(1);
-/// How long to wait for word of an end that was not seen.
+/// How long to wait for the last words of a container whose end no inspection has shown.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(200);
-/// How long to wait for the words of one after the other, at most.
+/// How long to wait for last words at most, if containers go one after the other.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// When an end that may be incomplete is looked at again.
+/// When to look again at an end that may be incomplete.
 const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// Killed by a signal that cannot be caught.
+/// The exit code of a process that was killed by SIGKILL.
 const KILLED: i32 = 137;
-/// What runtimes say for want of anything better.
+/// The exit codes that runtimes report when they do not know the real one.
 const MADE_UP: [i32; 2] = [255, -1];
 
-/// How something ended, of two words on it: the first one, unless it was made up, or not the whole truth, and the other one is
-/// better.
+/// The better of two reports of how something ended: the first, unless it is made up or incomplete and the other is
+/// not.
 pub(super) fn better_end(first: Option<End>, other: Option<End>) -> Option<End> {
     let is_made_up = |end: &End| MADE_UP.contains(&end.0.code);
     let is_incomplete = |end: &End| end.0.code == KILLED && !end.0.oom_killed;
@@ -64,19 +68,19 @@ pub(super) fn end(container: &ContainerStatus) -> End {
 }
 
 impl Doubt {
-    /// Whether an inspection that began then came too soon to be a second look at this end.
+    /// Whether an inspection that began at `started` is too early to be a second look at this end.
     fn doubts(&self, id: &ContainerId, started: Stamp) -> bool {
         started < self.until && self.ends.get(id).is_none_or(|until| started < *until)
     }
 
-    /// From when on all the ends that are known are believed.
+    /// From when on all ends that are doubted now are believed.
     fn is_over_at(&self) -> Stamp {
         self.ends.values().max().copied().unwrap_or(self.until)
     }
 }
 
 impl Record {
-    /// The containers that have ended since the status before.
+    /// The containers that have ended since the last status.
     fn new_ends<'a>(&'a self, status: &'a PodStatus) -> impl Iterator<Item = &'a ContainerStatus> {
         status.containers.iter().filter(|container| {
             let before = self.status.as_ref().and_then(|before| before.container(&container.id));
@@ -85,26 +89,27 @@ impl Record {
         })
     }
 
-    /// Whether ends may yet be known better than a status shows them: not those from before anybody looked.
+    /// Whether ends may become better known than a status shows them. Those from before the first list will not.
     fn may_be_corrected(&self) -> bool {
         self.status.is_some() || !self.is_from_before
     }
 
-    /// The containers that have ended since, as it seems, in a way that is often made up.
+    /// The containers that have ended since the last status, with an exit code that may be made up.
     fn made_up_ends<'a>(&'a self, status: &'a PodStatus) -> impl Iterator<Item = &'a ContainerId> {
         self.new_ends(status)
             .filter(|container| MADE_UP.contains(&container.exit_code))
             .map(|container| &container.id)
     }
 
-    /// Whether an inspection that began then shows an end that is not to be told yet.
+    /// Whether an inspection that began at `started` shows an end that must not be reported yet.
     pub(super) fn is_doubtful(&self, status: &PodStatus, started: Stamp) -> bool {
         let is_doubted = |id| self.doubt.as_ref().is_none_or(|doubt| doubt.doubts(id, started));
         self.may_be_corrected() && self.made_up_ends(status).any(is_doubted)
     }
 
-    /// The containers that have ended since the committed view, or since what is withheld, and of whose end no inspection has
-    /// told: they were gone when somebody looked, or when somebody inspected them. `new` is what is left of the pod, if anything is.
+    /// The containers that have ended since the committed view, or since what is withheld, and whose end no inspection
+    /// has shown, because they were gone when somebody looked or inspected. `new` is what is left of the pod, if
+    /// anything is.
     fn silent_ends<'a>(&'a self, new: Option<&'a RuntimePod>) -> impl Iterator<Item = &'a ContainerId> {
         let is_listed = move |id: &ContainerId| {
             new.is_some_and(|new| new.containers.iter().any(|container| container.id == *id))
@@ -119,8 +124,9 @@ impl Record {
             .filter(move |id| !self.has_told_end(id) && !self.untold_ends.contains_key(*id))
     }
 
-    /// It is as it was committed, so nobody has ended: who does later is waited for anew. Unless something else is withheld that
-    /// has waited for long enough.
+    /// Stops waiting for last words, since the pod is as it was committed and so nothing has ended. Containers that end
+    /// later are waited for from the start. If something is withheld, the wait continues, so that it does not start
+    /// over.
     pub(super) fn forget_awaited(&mut self) {
         if self.withheld().is_empty() {
             self.awaited_ends.clear();
@@ -128,26 +134,27 @@ impl Record {
         }
     }
 
-    /// Until when to wait for word of ends, if anybody waits.
+    /// Until when to wait for last words, if any are awaited.
     fn last_words_by(&self) -> Option<Stamp> {
         let last = self.awaited_ends.values().max().copied()?;
         Some(self.patience_ends.map_or(last, |patience| last.min(patience)))
     }
 
-    /// From when on what is withheld is the last word, whatever becomes of the next inspection.
+    /// From when on what is withheld is final, whatever becomes of the next inspection.
     fn is_last_word_at(&self) -> Option<Stamp> {
         let doubted = self.doubt.as_ref().map(|doubt| doubt.is_over_at());
         doubted.max(self.last_words_by()).map(|over| over.plus(ANSWERED_BY))
     }
 
-    /// Keeps how containers ended until that is told, whatever becomes of this inspection. The newest word counts.
+    /// Remembers how containers ended until that has been reported, whatever becomes of this inspection. The latest
+    /// inspection counts.
     pub(super) fn note_ends(&mut self, status: &PodStatus) {
         for container in &status.containers {
             match container.state {
                 ContainerState::Exited if !self.has_told_end(&container.id) => {
                     self.untold_ends.insert(container.id.clone(), end(container));
                 }
-                // What runs has not ended, whoever said so.
+                // A container that is running has not ended, whatever was reported before.
                 ContainerState::Running => {
                     self.untold_ends.remove(&container.id);
                 }
@@ -156,7 +163,8 @@ impl Record {
         }
     }
 
-    /// Recordings of earlier versions do not have the ends that are yet to be told but in the statuses that show them.
+    /// Collects the ends that have yet to be reported, for recordings of earlier versions, which have them only in the
+    /// statuses that show them.
     pub(crate) fn restore_ends(&mut self) {
         let later = std::mem::take(&mut self.untold_ends);
         let doubted = self.doubt.as_ref().and_then(|doubt| doubt.status.clone());
@@ -167,7 +175,7 @@ impl Record {
         self.untold_ends.extend(later);
     }
 
-    /// The containers of whose end, which may not have been the whole truth and has been told, it tells more.
+    /// The containers whose incomplete or made-up end has been reported, and about which `status` says something new.
     pub(super) fn corrected_by(&self, status: &PodStatus) -> Vec<ContainerId> {
         let is_corrected = |id: &&ContainerId| {
             let before = self.status.as_ref().and_then(|before| before.container(id));
@@ -176,9 +184,9 @@ impl Record {
         self.incomplete_ends.keys().filter(is_corrected).cloned().collect()
     }
 
-    /// Keeps account of the ends that may not be the whole truth: those that `status` adds, and those of before that
-    /// have yet to be looked at again. An inspection of something else in the pod does not count, if it came too soon.
-    /// Gives when to look again for what was added.
+    /// Keeps track of the ends that may turn out otherwise: adds those that `status` shows first, and drops those that
+    /// it shows at their second look. An inspection that began too early is no second look. Returns when to look again
+    /// at what was added.
     pub(super) fn note_incomplete_ends(
         &mut self,
         status: &PodStatus,
@@ -208,8 +216,8 @@ impl Record {
         is_any.then_some(due)
     }
 
-    /// Whether to inspect it once more, now that it was committed. The moment of a second look may have passed while an
-    /// inspection was under way that had begun too soon to be one: then nothing else will remind us.
+    /// Whether to inspect the pod once more, now that it has been committed. The time of a second look may have passed
+    /// while an inspection was in progress that began too early to be one; nothing else would bring it up again.
     pub(super) fn next_recheck(&self, now: Stamp) -> Recheck {
         match self.incomplete_ends.values().min() {
             None => Recheck::No,
@@ -220,7 +228,7 @@ impl Record {
 }
 
 impl Core {
-    /// Does not believe the ends that a status shows before the pod has been inspected once more.
+    /// Doubts the made-up ends that a status shows: they are not believed before the pod has been inspected once more.
     pub(super) fn doubt(&mut self, uid: &PodUid, status: &PodStatus, now: Now) {
         let Some(record) = self.records.get_mut(uid) else { return };
         let made_up: Vec<ContainerId> = record.made_up_ends(status).cloned().collect();
@@ -232,14 +240,14 @@ impl Core {
             doubt.ends.entry(id).or_insert_with(|| now.stamp.plus(BELIEVED_AFTER).min(doubt.until));
         }
         let until = doubt.is_over_at();
-        // Also if the inspection that has shown them was one more, of something else.
+        // Even if the inspection that showed them was itself a second look at something else.
         record.recheck = Recheck::Later;
         self.agenda.inspect(uid.clone(), until);
         self.agenda.believe(uid.clone(), until.plus(ANSWERED_BY));
     }
 
-    /// Nobody has said better of what is withheld, and nobody may for long. If somebody does later, it is told as a
-    /// correction.
+    /// Commits what is withheld, if its time is up and no better information has arrived. A later inspection that knows
+    /// better is reported as a correction.
     pub(super) fn believe(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
         let Some(record) = self.records.get_mut(uid) else { return };
         if record.is_last_word_at().is_none_or(|at| now.stamp < at) {
@@ -258,8 +266,8 @@ impl Core {
         self.agenda.inspect(uid.clone(), due);
     }
 
-    /// Whether to wait before telling of ends of which nobody has said what they were like: that may be announced any
-    /// moment. Each has its own moment; together they do not wait for ever.
+    /// Whether to wait before reporting ends that nobody has described, since how they ended may be announced at any
+    /// moment. Each container has its own deadline, and there is one for all of them together.
     pub(super) fn waits_for_last_words(&mut self, uid: &PodUid, new: Option<&RuntimePod>, now: Now) -> bool {
         let is_open = self.announced.is_open();
         let Some(record) = self.records.get(uid) else { return false };
@@ -269,7 +277,7 @@ impl Core {
         let Some(record) = self.records.get_mut(uid) else { return false };
         record.awaited_ends.retain(|id, _| silent.contains(id));
         if silent.is_empty() {
-            // Whoever ends next is waited for anew.
+            // The next container that ends gets the full patience.
             record.patience_ends = None;
             return false;
         }
@@ -284,7 +292,7 @@ impl Core {
         true
     }
 
-    /// It is time to inspect a pod once more.
+    /// Inspects a pod once more, if that is still wanted.
     pub(super) fn inspect_again(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
         if let Some(record) = self.records.get_mut(uid)
             && record.recheck == Recheck::Later

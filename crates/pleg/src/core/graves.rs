@@ -1,4 +1,4 @@
-//! What has ended and been told, so that late announcements of it wake nothing.
+//! Containers and sandboxes whose removal has been reported, so that late announcements about them are ignored.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
 
-/// How long an announcement may be late.
+/// How late an announcement may be.
 const KEPT: Duration = Duration::from_secs(600);
-/// How many are remembered at most.
+/// How many ids are remembered at most.
 const MOST: usize = 10_000;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl Graves {
         while let Some((id, since)) = self.in_order.front()
             && (since.plus(KEPT) < now || self.in_order.len() > MOST)
         {
-            // It may have been added again since.
+            // The id may have been added again since.
             if self.since.get(id) == Some(since) {
                 self.since.remove(id);
             }

@@ -1,4 +1,4 @@
-//! Plays histories to a [`Core`], with the real cache behind it.
+//! Plays histories to a [`Core`] with the real cache behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -22,13 +22,13 @@ pub(super) use ContainerState::{Created, Exited, Running, Unknown};
 pub(super) use SandboxState::{NotReady, Ready};
 
 impl Core {
-    /// The list view of a pod that the last good inspection was made of.
+    /// The list view of a pod that its last successful inspection was made for.
     pub(super) fn committed(&self, pod: &PodUid) -> Option<&RuntimePod> {
         self.records.get(pod)?.committed().map(Arc::as_ref)
     }
 }
 
-/// An event, as the scenarios write it.
+/// An event, as the scenarios write it: kind, pod and subject.
 pub(super) type Told = (EventKind, String, String);
 
 pub(super) fn told(kind: EventKind, pod: &str, subject: &str) -> Told {
@@ -87,15 +87,15 @@ pub(super) struct Harness {
     pub(super) core: Core,
     pub(super) cache: CacheWriter,
     nanos: u64,
-    /// The time of day, which stands still unless somebody sets it.
+    /// The wall-clock time, which stands still unless a test sets it.
     pub(super) wall: UnixNanos,
-    /// Addresses that an inspection of a pod finds.
+    /// The addresses that an inspection of a pod finds.
     pub(super) ips: BTreeMap<PodUid, Vec<IpAddr>>,
-    /// How containers ended that did not end as most do, as an inspection finds it.
+    /// How an inspection finds that containers ended, for those that ended in an unusual way.
     pub(super) exits: BTreeMap<String, (i32, &'static str)>,
     /// Pods whose inspection fails.
     pub(super) failing: BTreeSet<PodUid>,
-    /// Pods whose inspection does not answer.
+    /// Pods whose inspection gets no answer.
     pub(super) hanging: BTreeSet<PodUid>,
     pub(super) epoch: u64,
     last_epoch: Option<u64>,
@@ -103,7 +103,7 @@ pub(super) struct Harness {
     list: Option<Stamp>,
     looks: Vec<(PodUid, Stamp)>,
     inspections: Vec<(Arc<Snapshot>, u64)>,
-    /// When each inspection was begun.
+    /// When each inspection began.
     begun: BTreeMap<u64, Stamp>,
     pub(super) inspected: Vec<PodUid>,
     pub(super) told: Vec<PodEvent>,
@@ -142,7 +142,7 @@ impl Harness {
         }
     }
 
-    /// A new moment, later than all before.
+    /// Returns a new moment, later than all before.
     pub(super) fn now(&mut self) -> Now {
         self.nanos += 1;
         Now { stamp: Stamp::from_nanos(self.nanos), wall: self.wall }
@@ -152,7 +152,7 @@ impl Harness {
         self.nanos += u64::try_from(time.as_nanos()).expect("a short time");
     }
 
-    /// Steps the core and carries out what needs no call; calls wait to be answered.
+    /// Steps the core and carries out its effects; calls wait until a test answers them.
     pub(super) fn step(&mut self, input: Input) {
         let now = self.now();
         let rules = Rules::before(&self.core, &input, self.last_epoch);
@@ -221,7 +221,7 @@ impl Harness {
         self.looks.iter().any(|(pod, _)| pod.as_str() == uid)
     }
 
-    /// Lets time pass until a full list is asked for.
+    /// Lets time pass until a full list is requested.
     pub(super) fn start_list(&mut self) -> Stamp {
         let longest = self.core.config.longest_period;
         for _ in 0..=longest.as_secs() / 2 {
@@ -234,7 +234,7 @@ impl Harness {
         self.list.expect("a list is due")
     }
 
-    /// Answers the full list under way.
+    /// Answers the full list in progress.
     pub(super) fn answer_list(&mut self, pods: Vec<RuntimePod>) {
         let asked = self.list.take().expect("a list is under way");
         let in_order = |mut pod: RuntimePod| {
@@ -271,24 +271,24 @@ impl Harness {
         }
     }
 
-    /// What is being inspected.
+    /// The views that are being inspected.
     pub(super) fn inspecting(&self) -> Vec<RuntimePod> {
         self.inspections.iter().map(|(snapshot, _)| RuntimePod::clone(&snapshot.pod)).collect()
     }
 
-    /// Which inspection it is, and when it was begun.
+    /// The ticket of an inspection, and when it began.
     pub(super) fn inspection(&self, which: usize) -> (u64, Stamp) {
         let (_, ticket) = self.inspections[which];
         (ticket, self.begun[&ticket])
     }
 
-    /// Answers one inspection: `found` is what is true of the pod now; nothing is an error.
+    /// Answers one inspection: `found` is what is true of the pod now; `None` is an error.
     pub(super) fn answer_inspection(&mut self, which: usize, found: Option<&RuntimePod>) {
         let status = found.map(|found| self.status_of(found));
         self.answer_inspection_by(which, status);
     }
 
-    /// Answers one inspection with this status; nothing is an error.
+    /// Answers one inspection with this status; `None` is an error.
     pub(super) fn answer_inspection_by(&mut self, which: usize, status: Option<PodStatus>) {
         let (snapshot, ticket) = self.inspections.remove(which);
         let pod = snapshot.pod.pod.uid.clone();
@@ -297,7 +297,7 @@ impl Harness {
         self.step(Input::Inspected { pod, ticket, answer });
     }
 
-    /// Answers the one inspection under way.
+    /// Answers the only inspection in progress.
     pub(super) fn answer_inspection_with(&mut self, status: PodStatus) {
         let (snapshot, ticket) = self.inspections.pop().expect("one is under way");
         self.step(Input::Inspected { pod: snapshot.pod.pod.uid.clone(), ticket, answer: Ok(status) });
@@ -339,8 +339,8 @@ impl Harness {
         status
     }
 
-    /// One relist that shows `pods`, with all that follows. Returns what subscribers hear, sorted, since the
-    /// order among pods means nothing.
+    /// Makes one relist that shows `pods`, with everything that follows. Returns what subscribers receive, sorted,
+    /// since the order among pods means nothing.
     pub(super) fn relist(&mut self, pods: Vec<RuntimePod>) -> Vec<Told> {
         self.start_list();
         self.answer_list(pods);
@@ -348,7 +348,7 @@ impl Harness {
         self.take_told()
     }
 
-    /// What subscribers were told since this was asked last.
+    /// The events that subscribers received since the last call of this.
     pub(super) fn take_told(&mut self) -> Vec<Told> {
         let mut told: Vec<Told> = std::mem::take(&mut self.told)
             .into_iter()
@@ -362,7 +362,7 @@ impl Harness {
         told
     }
 
-    /// The pods inspected since this was asked last.
+    /// The pods that were inspected since the last call of this.
     pub(super) fn take_inspected(&mut self) -> Vec<String> {
         let mut pods: Vec<String> =
             std::mem::take(&mut self.inspected).iter().map(|pod| pod.as_str().to_owned()).collect();
@@ -370,7 +370,7 @@ impl Harness {
         pods
     }
 
-    /// No call under way will answer any more.
+    /// Forgets all calls in progress: none of them will be answered.
     pub(super) fn forget_calls(&mut self) {
         self.list = None;
         self.looks.clear();
@@ -394,7 +394,7 @@ struct Rules {
     list_failed: bool,
     reconnected: bool,
     committed: BTreeMap<PodUid, RuntimePod>,
-    /// What a good inspection found that was not believed at once.
+    /// What successful inspections found that was not believed at once.
     withheld: BTreeMap<PodUid, Vec<RuntimePod>>,
 }
 
@@ -420,7 +420,7 @@ impl Rules {
         }
     }
 
-    /// Whether what is committed of a pod was inspected, in this step or in one before it that had reason to wait.
+    /// Whether what is committed of a pod was inspected, in this step or in an earlier one that withheld it.
     fn was_inspected(&self, pod: &PodUid, committed: &BTreeMap<PodUid, RuntimePod>) -> bool {
         let mut withheld = self.withheld.get(pod).into_iter().flatten();
         let mut was_withheld = || withheld.any(|found| committed.get(pod) == Some(found));
@@ -452,7 +452,7 @@ impl Rules {
                 }
                 Effect::Publish(News::Tell(event)) => {
                     assert!(!advanced, "P6: told after the global time");
-                    // Of what lived only in announcements, there is nothing to know.
+                    // Of what lived only in announcements, there is nothing to store.
                     let is_short_life = event.trigger == Trigger::Event && core.is_in_grave(event);
                     assert!(
                         is_short_life || published.contains(&event.pod.uid),

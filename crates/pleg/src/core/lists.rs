@@ -1,4 +1,4 @@
-//! When to list, and what a list says.
+//! When to list, and what follows from a list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::go_duration::GoDuration;
 use crate::observe::{Listing, ObserveError};
 use crate::records::{Latest, Record, Snapshot};
 
-/// What a full list says of how things went before it.
+/// What a full list says about the time before it.
 struct Findings {
-    /// Nothing had to be asked for again.
+    /// Nothing had failed or was missing, so nothing has to be asked again.
     were_calm: bool,
     /// Every change had been announced.
     were_announced: bool,
 }
 
 impl Core {
-    /// Starts the full list when it is due, else the looks that were asked for.
+    /// Starts the full list if it is due, otherwise the looks that are wanted.
     pub(super) fn start_lists(&mut self, now: Now, out: &mut Vec<Effect>) {
         let Some(mut due) = self.list_due() else { return };
         let more = self.nudges.keys().filter(|pod| !self.looks.contains_key(*pod)).count();
@@ -41,7 +41,7 @@ impl Core {
             return;
         }
         if self.unconfirmed || too_many {
-            // The full list that comes serves them all.
+            // The full list that is about to come serves them all.
             return;
         }
         let is_startable = |pod: &&PodUid| {
@@ -56,7 +56,7 @@ impl Core {
         }
     }
 
-    /// Puts the next full list forward.
+    /// Brings the next full list forward to `wanted`, if it would come later.
     pub(super) fn list_no_later_than(&mut self, wanted: Stamp) {
         match &mut self.full_list {
             FullList::DueAt(due) => *due = wanted.min(*due),
@@ -66,7 +66,7 @@ impl Core {
         }
     }
 
-    /// From now on, all pods are listed as often as if nothing else told of changes.
+    /// Returns to the shortest period, as if there were no other source of changes than lists.
     pub(super) fn list_often(&mut self, reason: PeriodReason, now: Now, out: &mut Vec<Effect>) {
         if self.period.reset(reason) {
             self.tell_period(out);
@@ -81,12 +81,12 @@ impl Core {
         out.push(Effect::Publish(News::Measure(Measure::Period { period, reason })));
     }
 
-    /// When a full list starts if nothing else tells of changes.
+    /// When the next full list starts in the shortest period.
     pub(super) fn frequent_list(&self, now: Now) -> Stamp {
         now.stamp.max(self.list_ended.plus(self.period.shortest()))
     }
 
-    /// When a full list may start for which somebody cannot wait.
+    /// When the next full list may start if somebody cannot wait for it.
     pub(super) fn soonest_list(&self, now: Now) -> Stamp {
         now.stamp.max(self.list_ended.plus(SHORTEST_PERIOD))
     }
@@ -95,9 +95,9 @@ impl Core {
         if let Some(last) = self.list_facts.last_success {
             out.push(Effect::Publish(News::Measure(Measure::RelistInterval(last.until(now.stamp)))));
         }
-        // Whoever is being looked at is in the full list too.
+        // The pods that are being looked at are in the full list as well.
         for (pod, look) in std::mem::take(&mut self.looks) {
-            tracing::debug!(%pod, "the look at it is given up: all pods are listed instead");
+            tracing::debug!(%pod, "single-pod list abandoned: listing all pods instead");
             self.silences.given_up(pod.clone(), look.at, now.stamp);
             out.push(Effect::Ask(Ask::AbandonLook { pod, asked: look.at }));
         }
@@ -120,7 +120,7 @@ impl Core {
         let waited = self.list_ended.until(asked);
         self.list_ended = now.stamp;
         let was_confirmed = !self.unconfirmed;
-        // One that was asked for sooner than usual proves nothing about waiting longer.
+        // A list that came sooner than usual is no evidence that a longer period is safe.
         let may_be_rarer = self.stream_is_complete(now.stamp) && waited >= self.period.now();
         self.full_list = FullList::DueAt(now.stamp.plus(self.period.longest()));
         if let Some(wanted) = self.list_wanted.take() {
@@ -150,8 +150,8 @@ impl Core {
         self.finish_rounds(now, out);
     }
 
-    /// Whether nobody knows whose these containers are: they have no labels, so only their sandbox says it, which a runtime that
-    /// has just started may not remember yet.
+    /// Whether it is unknown to which pod these containers belong: they have no labels, so only their sandbox says it,
+    /// and a runtime that has just started may not remember the sandbox yet.
     fn is_nobodys(&self, pod: &RuntimePod) -> bool {
         !pod.selectable && pod.sandboxes.is_empty() && !self.records.contains(&pod.pod.uid)
     }
@@ -170,7 +170,7 @@ impl Core {
         self.epoch = Some(listing.epoch);
         self.unconfirmed = reconnected;
         if reconnected || skips_something {
-            // However rare lists are, the one that confirms this one is waited for by all.
+            // Everything waits for the list that confirms this one, so it comes soon, however rare lists are.
             self.list_no_later_than(self.frequent_list(now));
         }
         self.list_number += 1;
@@ -213,7 +213,8 @@ impl Core {
                 record.listed_at = asked;
             }
             record.parts_missing = !absence_is_proof;
-            // Of what is gone, an earlier list has proved it, and a word is waited for: without a proof, nothing is added.
+            // A pod that is `Gone` was proved gone by an earlier list, and only last words are awaited. A list that
+            // proves nothing adds nothing to that.
             if absence_is_proof || !matches!(record.latest(), Latest::Gone(_)) {
                 missing.push(record.pod.uid.clone());
             }
@@ -228,8 +229,8 @@ impl Core {
             out.push(Effect::Publish(News::Measure(Measure::Running(tally))));
         }
 
-        // Running pods first: after a start there may be thousands of dead ones to inspect. Else by UID: the order of
-        // a hash map, or that in which a runtime lists, is not for others to see.
+        // Running pods come first: after a start there may be thousands of dead ones to inspect. Then by UID, so that
+        // neither the order of a hash map nor the order in which a runtime lists becomes visible.
         let runs = |uid: &PodUid| self.records.get(uid).is_some_and(runs_something);
         changed.sort_by(|a, b| runs(b).cmp(&runs(a)).then_with(|| a.cmp(b)));
         let were_announced = changed.iter().all(|uid| self.is_announced(uid));
@@ -239,13 +240,13 @@ impl Core {
             self.open_in_round(uid);
         }
         if !reconnected {
-            // Who asked has waited for a list. Should the pod come yet, it is inspected because it is new.
+            // Whoever asked has had a list to wait for. If the pod comes later, it is inspected because it is new.
             self.early_reinspects.retain(|_, wished| *wished > asked);
             self.weigh_announcements(Scope::All, asked, absence_is_proof, now, out);
         }
         self.stream_baseline(asked, !reconnected, now);
-        // What a runtime lists right after it came back may not be all that it will remember, so it proves nothing
-        // of what it does not show. This is also why such a list leaves `listed_at` alone.
+        // What a runtime lists right after it came back may not be everything that it will remember, so it proves
+        // nothing about what it does not show. For the same reason such a list leaves `listed_at` alone.
         if !reconnected {
             out.push(Effect::Publish(News::Advance { asked, proves_absence: absence_is_proof }));
         }
@@ -266,7 +267,7 @@ impl Core {
         let listing = match answer {
             Ok(listing) => listing,
             Err(error) => {
-                tracing::debug!(pod = %uid, %error, "could not look at the pod");
+                tracing::debug!(pod = %uid, %error, "cannot list the pod");
                 self.list_no_later_than(self.frequent_list(now));
                 return;
             }
@@ -276,7 +277,7 @@ impl Core {
         let known = self.records.contains(uid);
         let reconnected = self.epoch.is_some_and(|before| before != listing.epoch);
         if reconnected || listing.unreadable > 0 || (found.is_none() && !known) {
-            // Not enough to go by: only the full list can tell what is gone, or that nobody has heard of it.
+            // Not enough to go by: only a full list can show what is gone, or that the runtime does not know the pod.
             self.list_no_later_than(self.soonest_list(now));
             return;
         }
@@ -291,7 +292,7 @@ impl Core {
         record.listed_at = asked;
         record.looked_since.get_or_insert(asked);
         record.parts_missing = false;
-        // Nothing else tells the cache of a look that found nothing new.
+        // Nothing else would tell the cache about a look that found nothing new.
         record.held = true;
         out.push(Effect::Publish(News::Hold { pod: uid.clone() }));
         self.adopt_early_reinspect(uid);

@@ -1,4 +1,4 @@
-//! What comes of a wish to look at one pod.
+//! What follows when somebody wants a look at one pod.
 
 use EventKind::{ContainerDied as Died, ContainerRemoved as Removed, ContainerStarted as Started};
 
@@ -59,7 +59,7 @@ fn a_pod_that_no_filter_finds_is_looked_at_by_a_full_list() {
     assert!(pleg.is_listing() && pleg.looking_at().is_empty());
 }
 
-/// Nor is it after a list that did not remember all of it.
+/// This includes a list that did not remember all of the pod.
 #[test]
 fn a_pod_that_no_filter_finds_stays_one_after_a_reconnect() {
     let with = |containers: &[(&str, ContainerState)], selectable| {
@@ -111,7 +111,7 @@ fn a_full_list_supersedes_the_looks_under_way() {
     assert_eq!(pleg.take_told(), [], "nothing comes after Removed");
 }
 
-/// Pods are announced one after the other, each while the looks at those before it are under way.
+/// Pods are announced one after the other, each while the looks at the earlier ones are in progress.
 #[test]
 fn looks_under_way_count_towards_their_limit_and_a_full_list_takes_their_place() {
     let mut pleg = Harness::new();

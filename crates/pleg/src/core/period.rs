@@ -1,9 +1,9 @@
 //! How often to list all pods.
 //!
-//! Every second, as the kubelet does, for as long as nothing else tells of changes. While the runtime announces them,
-//! and every list finds only what was announced, lists become rarer. One change that nobody announced, a stream that
-//! ends, or a pod that could not be inspected, and they are as frequent as before; after a change that nobody announced, for
-//! a while: whoever missed one may miss the next.
+//! Every second, as the kubelet does, for as long as lists are the only source of changes. While the runtime announces
+//! changes, and every list finds only what was announced, lists become rarer. An unannounced change, the end of the
+//! stream, or a failed call makes them frequent again at once; after an unannounced change they stay frequent for a
+//! while, since a stream that has missed one change may miss the next.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use serde::{Deserialize, Serialize};
 
 use super::SHORTEST_PERIOD;
 
-/// How much longer the next period is after a list that found nothing new.
+/// The factor by which the period grows after a list that found nothing unannounced.
 const GROWTH: u32 = 4;
 
-/// Why lists became more or less frequent.
+/// Why the period between full lists became longer or shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PeriodReason {
-    /// A list found nothing that had not been announced.
+    /// A list found only changes that had been announced.
     AllAnnounced,
-    /// A list found something that had not been announced.
+    /// A list found a change that was not announced.
     Unannounced,
-    /// There is no event stream any more.
+    /// The event stream has ended.
     NoStream,
-    /// A call failed, and must be made again soon.
+    /// A call failed and has to be retried soon.
     CallFailed,
-    /// The PLEG was stopped and started again, and has yet to follow the stream.
+    /// The PLEG was stopped and restarted, and does not follow the stream yet.
     Restarted,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for PeriodReason {
             Self::AllAnnounced => "the runtime announces every change",
             Self::Unannounced => "a change was found that the runtime had not announced",
             Self::NoStream => "there is no event stream",
-            Self::Restarted => "observation has begun anew",
+            Self::Restarted => "observation was restarted",
             Self::CallFailed => "a list failed, or not every pod can be inspected",
         })
     }
@@ -48,13 +48,14 @@ pub(super) struct Period {
     shortest: Duration,
     longest: Duration,
     now: Duration,
-    /// Why it is so, once it has changed.
+    /// Why the period last changed, if it ever has.
     #[serde(default)]
     reason: Option<PeriodReason>,
 }
 
 impl Period {
-    /// Between these two; shorter than [`SHORTEST_PERIOD`] would be without a pause, whoever asks for it.
+    /// Creates a period between these two limits. The shortest is at least [`SHORTEST_PERIOD`]: without a pause, lists
+    /// would follow each other immediately.
     pub(super) fn new(shortest: Duration, longest: Duration) -> Self {
         let shortest = shortest.max(SHORTEST_PERIOD);
         Self { shortest, longest: longest.max(shortest), now: shortest, reason: None }
@@ -76,12 +77,12 @@ impl Period {
         self.reason
     }
 
-    /// Whether it changed.
+    /// Returns whether the period changed.
     pub(super) fn grow(&mut self) -> bool {
         self.change(self.now.saturating_mul(GROWTH).min(self.longest), PeriodReason::AllAnnounced)
     }
 
-    /// Whether it changed.
+    /// Returns whether the period changed.
     pub(super) fn reset(&mut self, reason: PeriodReason) -> bool {
         self.change(self.shortest, reason)
     }

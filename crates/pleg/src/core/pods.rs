@@ -1,4 +1,4 @@
-//! What is made of a new view of a pod: an inspection, a commit, events.
+//! What follows from a new view of a pod: an inspection, a commit, events.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::observe::ObserveError;
 use crate::records::{Found, Inspection, Latest, Snapshot, Trouble};
 
 impl Core {
-    /// Compares the newest view of a pod with the committed one, and wants it inspected if they differ.
+    /// Compares the newest view of a pod with the committed one, and queues an inspection if they differ.
     pub(super) fn reconcile(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
         let Some(record) = self.records.get_mut(uid) else { return };
         if let Latest::Gone(trigger) = *record.latest() {
@@ -59,7 +59,7 @@ impl Core {
         }
     }
 
-    /// The cache does not vouch for this pod until it is settled.
+    /// Holds the pod: the global time does not vouch for it until it is settled.
     fn hold(&mut self, uid: &PodUid, out: &mut Vec<Effect>) {
         if let Some(record) = self.records.get_mut(uid)
             && !record.held
@@ -151,7 +151,7 @@ impl Core {
         self.close_in_round(uid, now, out);
     }
 
-    /// Whether to wait with what was found, since more may be known in a moment.
+    /// Whether to withhold what was found, since more may be known in a moment.
     fn withholds(&mut self, uid: &PodUid, found: &Found, now: Now) -> bool {
         let Some(record) = self.records.get(uid) else { return false };
         if record.is_doubtful(&found.status, found.started) {
@@ -186,14 +186,14 @@ impl Core {
         }));
     }
 
-    /// Commits what was found, and before it what would be lost with it.
+    /// Commits what was found, and before it those withheld findings that would otherwise be lost.
     pub(super) fn commit(&mut self, uid: &PodUid, found: Found, now: Now, out: &mut Vec<Effect>) {
         self.commit_withheld_before(uid, Some(&found.snapshot.pod), now, out);
         self.commit_one(uid, found, now, out);
         self.reconcile(uid, now, out);
     }
 
-    /// Returns whether there was anything to commit.
+    /// Commits the withheld findings that must come before `next`. Returns whether there were any.
     fn commit_withheld_before(
         &mut self,
         uid: &PodUid,
@@ -227,7 +227,7 @@ impl Core {
         }
         record.recheck = record.next_recheck(now.stamp);
         let changes = record.changes(Some(&snapshot.pod));
-        // A wish that came after the inspection had begun is not fulfilled by it.
+        // A reinspection that was asked for after this inspection began is still due.
         let asked_for = record.reinspect.take_if(|at| *at <= started).is_some();
         let (asked, trigger, pod) = (snapshot.asked, snapshot.trigger, snapshot.pod.pod.clone());
         let ends = record.untold_ends.clone();

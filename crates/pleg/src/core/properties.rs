@@ -1,7 +1,7 @@
-//! The invariants P1–P7 and P10, over random histories of a small node.
+//! The invariants P1–P7, P9 and P10, over random histories of a small node.
 //!
-//! A history is a list of [`Op`]s: the world changes, time passes, calls are made, and their answers come in any
-//! order, late, or with an error. `PROPTEST_CASES` raises the number of histories; a failure prints its seed.
+//! A history is a list of [`Op`]s: the world changes, time passes, calls are made, and their answers come in any order,
+//! late, or with an error. `PROPTEST_CASES` sets the number of histories; a failure prints its seed.
 
 mod op;
 #[cfg(feature = "record")]
@@ -26,17 +26,17 @@ use world::World;
 
 const PODS: [&str; 3] = ["A", "B", "C"];
 
-/// A history under way.
+/// A history in progress.
 struct Run {
     pleg: Harness,
     world: World,
     forgets: Option<(&'static str, Option<usize>)>,
     moments: Vec<Stamp>,
     heard: Vec<PodEvent>,
-    /// Whether nothing takes a step of its life twice, or backwards.
+    /// Whether things take the steps of their life only once, and never backwards.
     is_orderly: bool,
     witness: Witness,
-    /// What inspections under way would have said at once.
+    /// What the inspections in progress would have found when they began.
     read_early: BTreeMap<u64, PodStatus>,
 }
 
@@ -54,7 +54,7 @@ impl Run {
         }
     }
 
-    /// A history in which nothing was there before anybody looked, and everything goes as it does in a real runtime.
+    /// Plays a history in which nothing existed before the first list, and everything behaves as in a real runtime.
     fn play_orderly(history: &[Op]) -> Self {
         let mut run = Self::new();
         run.is_orderly = true;
@@ -135,7 +135,7 @@ impl Run {
             }
             Op::AnswerList => {
                 if self.pleg.is_listing() {
-                    // The very first list has nothing to be compared with, and is believed.
+                    // The very first list cannot be compared with anything and is believed.
                     let forgets = self.forgets.take().filter(|_| self.pleg.has_listed());
                     let mut views = self.world.views();
                     match forgets {
@@ -212,14 +212,14 @@ impl Run {
             return;
         }
         if state == ContainerState::Exited {
-            // A container runs once, whatever its state looks like in between: two ends that differ, with no look between
-            // them, would be told by whoever looks first, and nobody looks at an unchanged view again.
+            // A container runs once, whatever states it passes through: of two different ends without a look between
+            // them, whoever looks first would report one, and nobody looks at an unchanged view again.
             self.pleg.exits.entry(id.clone()).or_insert((code, "Error"));
         }
         self.world.set(uid, id, state, at);
     }
 
-    /// What is true now of the things that an inspection asks for.
+    /// What is true now of the things that an inspection asks about.
     fn read(&self, asked_for: &RuntimePod) -> PodStatus {
         let uid = PODS.into_iter().find(|pod| *pod == asked_for.pod.uid.as_str()).expect("one of ours");
         let mut now = self.world.view(uid).unwrap_or_else(|| pod(uid, &[]));
@@ -228,7 +228,7 @@ impl Run {
         self.pleg.status_of(&now)
     }
 
-    /// Keeps what the inspections find that have just been begun.
+    /// Keeps what the inspections find that have just begun.
     fn read_early(&mut self) {
         for (which, asked_for) in self.pleg.inspecting().into_iter().enumerate() {
             let (ticket, _) = self.pleg.inspection(which);
@@ -261,7 +261,8 @@ impl Run {
         }
     }
 
-    /// Lets time pass in which lists and looks are answered, and no inspection is made; they fail, or nobody answers.
+    /// Lets time pass while lists and looks are answered but inspections are not: they fail if `fails`, and get no
+    /// answer otherwise.
     fn stall(&mut self, time: Duration, fails: bool) {
         let until = self.pleg.now().stamp.plus(time);
         while self.pleg.now().stamp < until {
@@ -280,8 +281,8 @@ impl Run {
         self.check_freshness(op);
     }
 
-    /// P5: what `newer_than(m)` returns was read after `m`: no state in it had passed by then, and nothing that
-    /// was there all the time is missing.
+    /// P5: what `newer_than(m)` returns was read after `m`: it has no state that was over by then, and nothing is
+    /// missing that existed all the time.
     fn check_freshness(&self, op: &Op) {
         let reader = self.pleg.cache.reader();
         for uid in PODS {
@@ -308,7 +309,7 @@ impl Run {
     }
 }
 
-/// What the events say is on the node.
+/// What is on the node according to the events.
 fn fold<'a>(
     heard: impl IntoIterator<Item = &'a PodEvent>,
 ) -> Result<BTreeMap<(String, String), EventKind>, String> {
@@ -342,7 +343,7 @@ fn fold<'a>(
     Ok(node)
 }
 
-/// What the events should have said of this world; `None` for states that tell nothing.
+/// What the events should have reported of this world; `None` for states that are not reported.
 fn expected(world: &World) -> BTreeMap<(String, String), Option<EventKind>> {
     let told = |seen: Seen| match seen {
         Seen::Running => Some(EventKind::ContainerStarted),
@@ -373,8 +374,8 @@ fn delivered<'a>(heard: &'a [PodEvent], pods: &[&str]) -> Vec<(EventKind, String
 }
 
 proptest! {
-    /// P2, P3, P4, P5, P6, P10: facts are told once, in order, and add up to what is there; the same view again
-    /// tells nothing. (P4, P6 and P10 are checked on every step, by the harness.)
+    /// P2, P3, P4, P5, P6, P10: facts are reported once, in order, and add up to what is there; the same view again
+    /// yields no events. (The harness checks P4, P6 and P10 at every step.)
     #[test]
     fn events_add_up_to_the_world(history in any_history()) {
         let mut run = Run::play(&history, |_| false);
@@ -398,10 +399,10 @@ proptest! {
         prop_assert!(run.heard.is_empty() && run.pleg.inspected.is_empty(), "nothing changed, nothing is told");
     }
 
-    /// P1: looks change when things are told, never what is told in the end.
+    /// P1: hints change when something is reported, never what has been reported in the end.
     #[test]
     fn hints_do_not_change_the_result(history in any_history()) {
-        // Who looks when something is known better sees it.
+        // Whether the runtime is seen to know better depends on when somebody looks.
         let history: Vec<Op> = history.into_iter().filter(|op| !matches!(op, Op::KnowBetter { .. })).collect();
         let mut with = Run::play(&history, |_| false);
         let mut without = Run::play(&history, |op| {
@@ -419,8 +420,8 @@ proptest! {
         }
     }
 
-    /// P9: everything that a good inspection has shown is told soon, whatever somebody looks at, and whatever becomes of the
-    /// inspections after it.
+    /// P9: everything that a successful inspection has shown is reported soon, whatever is looked at meanwhile, and
+    /// whatever becomes of later inspections.
     #[test]
     fn what_a_good_inspection_has_shown_is_told_soon(history in any_history(), fails in any::<bool>()) {
         let mut run = Run::play_orderly(&history);
@@ -430,8 +431,8 @@ proptest! {
         }
     }
 
-    /// Every end that may not be the whole truth has its second look, and what the runtime has found out by then is in the
-    /// cache. (That an end that is made up is not told before, is checked on every step.)
+    /// Every end that may be incomplete or made up has its second look, and what the runtime has found out by then is
+    /// in the cache. (That a made-up end is not reported before is checked at every step.)
     #[test]
     fn what_is_known_better_by_the_second_look_is_found_out(history in any_history()) {
         let mut run = Run::play_orderly(&history);
@@ -448,8 +449,8 @@ proptest! {
         }
     }
 
-    /// P7: whether the inspections of one pod answer or hang for ever, the others hear the same. (Without announcements:
-    /// when all pods are listed depends on what is known of any that is announced.)
+    /// P7: whether the inspections of one pod are answered or hang for ever, subscribers receive the same events of the
+    /// other pods. (Without announcements, since those of any pod may change when all pods are listed.)
     #[test]
     fn a_hung_pod_changes_nothing_for_the_others(history in history()) {
         let history: Vec<Op> = history

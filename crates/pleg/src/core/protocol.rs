@@ -25,98 +25,98 @@ pub(crate) enum Input {
     Looked { pod: PodUid, asked: Stamp, answer: Result<Listing, ObserveError> },
     /// The answer to [`Ask::Inspect`].
     Inspected { pod: PodUid, ticket: u64, answer: Result<PodStatus, ObserveError> },
-    /// Somebody acted on a pod at that moment and wants it looked at.
+    /// Somebody acted on a pod at this moment and wants a look at it.
     Nudge { pod: PodUid, at: Stamp },
-    /// The next list must inspect this pod even if it did not change.
+    /// The pod must be inspected after the next list, even if it has not changed.
     Reinspect { pod: PodUid, at: Stamp },
-    /// Somebody waits for a status that is newer than all that is known.
+    /// Somebody is waiting for a status newer than everything known.
     Awaited,
-    /// The runtime was asked to announce what happens, from now on.
+    /// The event stream was opened: the runtime announces what happens from now on.
     StreamOpened,
-    /// The runtime announces nothing more.
+    /// The event stream ended: the runtime announces nothing more.
     StreamEnded(StreamError),
-    /// The runtime announced this.
+    /// The runtime made announcements.
     Announced {
         announcements: Vec<Announcement>,
-        /// When the last of it was heard.
+        /// When the last of them was received.
         at: Stamp,
     },
-    /// Everything under way was given up; no answer will come.
+    /// All calls in progress were given up; no answers will come.
     Interrupted,
 }
 
-/// What a PLEG wants done, in this order.
+/// What a PLEG wants done. Effects are carried out in order.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Of the runtime.
+    /// Something to ask the runtime.
     Ask(Ask),
-    /// For whoever reads.
+    /// Something to make known to readers.
     Publish(News),
 }
 
-/// A call to the runtime, or the end of one.
+/// A call to the runtime, or the cancellation of one.
 #[derive(Debug)]
 pub(crate) enum Ask {
-    /// List all pods. What is in an ask goes back with its answer.
+    /// List all pods. The fields of an ask come back with its answer.
     List { asked: Stamp },
     /// List one pod.
     Look { pod: PodUid, asked: Stamp },
-    /// Inspect one pod, as it was listed.
+    /// Inspect one pod as it was listed.
     Inspect { snapshot: Arc<Snapshot>, ticket: u64 },
-    /// The answer to this inspection is no longer wanted.
+    /// Cancel this inspection.
     Abandon { ticket: u64 },
-    /// The answer to this look is no longer wanted.
+    /// Cancel this look.
     AbandonLook { pod: PodUid, asked: Stamp },
 }
 
 /// What is known now.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// Put into the cache what an inspection found; `asked` is when its list was asked for.
+    /// Store the result of an inspection in the cache; `asked` is when the list behind it was requested.
     Store { pod: PodUid, status: Result<Arc<PodStatus>, ObserveError>, asked: Stamp },
-    /// Take a pod out of the cache.
+    /// Remove a pod from the cache.
     Forget { pod: PodUid },
-    /// The global time of the cache does not vouch for this pod, until it is settled.
+    /// Exclude this pod from the global time of the cache until it is settled.
     Hold { pod: PodUid },
-    /// What the cache says of this pod holds as of `asked`, and the global time vouches for it again.
+    /// The cache is right about this pod as of `asked`, and the global time includes it again.
     Settle { pod: PodUid, asked: Stamp },
-    /// Tell subscribers.
+    /// Send an event to the subscribers.
     Tell(PodEvent),
-    /// What the cache says of every pod that is not held holds as of `asked`.
+    /// Advance the global time: the cache is right about every pod that is not held as of `asked`.
     Advance {
         asked: Stamp,
-        /// Whether that goes for pods without an entry too: whether the runtime does not know them.
+        /// Whether this includes pods without an entry, in that the runtime does not know them.
         proves_absence: bool,
     },
-    /// A number for the metrics.
+    /// Update the metrics.
     Measure(Measure),
 }
 
-/// What is worth counting.
+/// What the metrics measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// From the start of the last successful list to the start of this one.
+    /// The time from the start of the last successful list to the start of this one.
     RelistInterval(Duration),
-    /// A list of all pods has ended, with the inspections that it led to.
+    /// A full list has ended, with the inspections that it led to.
     Relist {
         /// How long it took.
         took: Duration,
-        /// When it was asked for, if it succeeded.
+        /// When it was requested, if it succeeded.
         asked: Option<Stamp>,
     },
-    /// A look at one pod took this long.
+    /// How long a look at one pod took.
     Look(Duration),
     /// What the last list counted.
     Running(Tally),
-    /// So many changes were found that the runtime had not announced.
+    /// This many changes were found that the runtime had not announced.
     Unannounced(u64),
     /// Something lived and was gone before anybody looked.
     ShortLife,
-    /// From now on, all pods are listed so often.
+    /// The period between full lists has changed.
     Period {
-        /// From the end of one list to the start of the next.
+        /// The time from the end of one list to the start of the next.
         period: Duration,
-        /// Why.
+        /// Why it changed.
         reason: PeriodReason,
     },
 }

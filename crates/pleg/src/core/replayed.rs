@@ -1,23 +1,24 @@
-//! Answers of a recording, for the questions of this version.
+//! Fits the answers in a recording to the requests of this version.
 //!
-//! A recording holds what the core of the version that made it was told. A later one may decide otherwise here or there:
-//! to inspect a pod once more, for instance. The answers are then still those of the same runtime about the same pods, so
-//! each goes to the question that is open. One that finds none is lost, and whoever asks later may wait for ever. Played by
-//! the version that made it, every answer fits as it is.
+//! A recording contains the inputs of the core that made it. The core of a later version may decide differently here
+//! and there, for instance to inspect a pod once more. The answers are still those of the same runtime about the same
+//! pods, so each one is given to the request that is open. An answer without an open request is lost, and a request
+//! that is made later may wait for ever. In the version that made the recording, every answer fits as it is.
 
 use super::{Core, FullList, Input};
 use crate::records::Inspection;
 
-/// From these rules on, a correction says of what it is, and how that ended.
+/// From these rules on, a correction names the container, and says how it ended.
 const NAMED_CORRECTIONS: u32 = 4;
 
 impl Core {
-    /// From now on it tells what it is told of as by these rules, as far as they say how things are told.
+    /// Makes it report events as these rules do, as far as they differ in how events are reported.
     pub(crate) fn tell_by(&mut self, rules: u32) {
         self.corrections_are_bare = rules < NAMED_CORRECTIONS;
     }
 
-    /// Makes an answer one to the question that is open. Whether there is one; what is no answer needs none.
+    /// Makes an answer fit the request that is open. Returns false if there is none; inputs that are not answers always
+    /// fit.
     pub(crate) fn fit(&self, input: &mut Input) -> bool {
         match input {
             Input::Listed { asked, .. } => match self.full_list {

@@ -1,4 +1,4 @@
-//! What a report says, as programs read it.
+//! The report as programs read it.
 
 use serde_json::json;
 

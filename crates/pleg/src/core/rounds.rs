@@ -1,4 +1,4 @@
-//! When a relist has ended: when everything that it led to has.
+//! When a relist has ended, which is when everything that it led to has.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{Core, Effect, Measure, News};
 use crate::clock::{Now, Stamp};
 use crate::records::Inspection;
 
-/// A full list, with the pods that it wants inspected and that have not been yet.
+/// A full list, with the pods that were to be inspected because of it and have not been yet.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Round {
     pub(super) started: Stamp,
@@ -18,7 +18,7 @@ pub(super) struct Round {
 }
 
 impl Core {
-    /// The newest round ends no sooner than this pod has been inspected, if it is to be.
+    /// Makes the newest round wait for the inspection of this pod, if one is wanted.
     pub(super) fn open_in_round(&mut self, uid: PodUid) {
         let is_idle =
             self.records.get(&uid).is_none_or(|record| matches!(record.inspection, Inspection::Idle));
@@ -30,7 +30,7 @@ impl Core {
         }
     }
 
-    /// No round waits for this pod any longer: it was inspected, or is gone, or has turned out to be slow.
+    /// Makes no round wait for this pod any longer: it was inspected, is gone, or has turned out to be slow.
     pub(super) fn close_in_round(&mut self, uid: &PodUid, now: Now, out: &mut Vec<Effect>) {
         for round in &mut self.rounds {
             round.open.remove(uid);
@@ -38,7 +38,7 @@ impl Core {
         self.finish_rounds(now, out);
     }
 
-    /// Rounds end in order, so that the end of one says that all before it have ended.
+    /// Ends rounds in order, so that the end of one means that all before it have ended.
     pub(super) fn finish_rounds(&mut self, now: Now, out: &mut Vec<Effect>) {
         while self.rounds.front().is_some_and(|round| round.open.is_empty()) {
             if let Some(round) = self.rounds.pop_front() {

@@ -1,4 +1,4 @@
-//! The scenarios that the kubelet's own tests play to its generic PLEG, played to ours.
+//! The scenarios of the kubelet's own tests of its generic PLEG, played to ours.
 
 use EventKind::{ContainerDied as Died, ContainerRemoved as Removed, ContainerStarted as Started, PodSync};
 
@@ -44,8 +44,8 @@ fn scenarios_1_to_3_changes_become_events_once() {
     assert_eq!(pleg.relist(second_view()), told_of_second_view());
 }
 
-/// Scenario 4 has a full channel lose the fifth event. Here nothing can be full: a subscriber that reads nothing
-/// still gets all five.
+/// In scenario 4, a full channel loses the fifth event. Here nothing can be full: a subscriber that does not read still
+/// gets all five.
 #[test]
 fn scenario_4_a_reader_that_is_behind_loses_nothing() {
     let mut pleg = Harness::new();
@@ -129,8 +129,8 @@ fn scenario_9_health_follows_the_last_good_list() {
     assert!(!health(&mut pleg).healthy);
 }
 
-/// Scenario 10, row by row: what was asked, what the inspection answers, whether the pod is still there; and whether
-/// it is inspected, whether the wish stays, what is told.
+/// Scenario 10, row by row. Given: how often a reinspection was asked for, whether it fails, whether the pod vanishes.
+/// Expected: whether the pod is inspected, whether the wish stays, whether an event is sent.
 #[test]
 fn scenario_10_reinspection() {
     struct Row {
@@ -275,7 +275,8 @@ fn scenario_12_a_stopped_pod_keeps_its_addresses() {
     }
 }
 
-/// The table of address preservation: what the new inspection found, what was known, whether a sandbox is ready.
+/// The table of address preservation: what the new inspection found, what was known before, and whether a sandbox is
+/// ready.
 #[test]
 fn addresses_are_kept_only_while_no_sandbox_is_ready() {
     let old: std::net::IpAddr = "10.0.0.1".parse().expect("an address");
@@ -315,8 +316,8 @@ fn scenario_13_gauges_count_what_the_list_shows_and_fall_back_to_zero() {
     assert_eq!(counted(&pleg), Some(Measure::Running(Tally::default())));
 }
 
-/// Scenario 14 with the waiters made explicit: a waiter is released if and only if something was asked after the
-/// moment it waits for.
+/// Scenario 14 with explicit waiters: a waiter is released if and only if something was asked after the moment that it
+/// waits for.
 #[test]
 fn scenario_14_a_look_serves_one_pod_and_a_list_serves_all() {
     let view = || vec![pod("1", &[("c1", Running)]), pod("2", &[("c2", Running)])];
@@ -505,7 +506,7 @@ fn a_pod_that_cannot_be_inspected_holds_nobody_back() {
     assert!(pleg.core.troubled_pods(now).is_empty());
 }
 
-/// Those who wait behind pods that hang are well, as far as anybody knows.
+/// Pods that wait behind hanging ones are well, as far as anybody knows.
 #[test]
 fn pods_that_wait_for_their_turn_are_counted_and_not_called_stuck() {
     let mut pleg = Harness::with(Config { inspect_limit: 1, slow_limit: 1, ..Config::default() });

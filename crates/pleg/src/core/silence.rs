@@ -1,8 +1,9 @@
-//! Looks that are not answered.
+//! Looks that get no answer.
 //!
-//! While a look is waited for, nobody looks at its pod again. So it is waited for no longer than the next list of all pods
-//! would be without announcements: then all are listed, and the look is given up. Who has to be seen that way is remembered
-//! for a while, since nothing else shows it: the list is answered, and all seems well.
+//! While a look is in progress, its pod is not looked at again. So a look is waited for no longer than the time to the
+//! next full list would be without announcements: then all pods are listed, and the look is given up. The pods
+//! concerned are remembered for a while, since nothing else shows the problem: the list is answered, and all seems
+//! well.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,17 +16,17 @@ use crate::clock::Stamp;
 use crate::health::HungLook;
 use crate::progress::{CallInFlight, Stage};
 
-/// For how long it is worth telling that a look was given up, if nobody looks again.
+/// For how long a look that was given up is worth reporting, if nobody looks again.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// The looks at one pod since the last that was answered.
+/// The looks at one pod since the last one that was answered.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Silence {
-    /// When the first of them was asked for.
+    /// When the first of them was requested.
     since: Stamp,
-    /// For how long they were waited for, one after the other. A list that was due anyway may give up a look that has just begun,
-    /// and no single one tells.
+    /// How long they were waited for in total. A list that was due anyway may give up a look that has just begun, so
+    /// the time of a single look says little.
     waited: Duration,
     given_up: u64,
     /// When the last of them was given up.
@@ -62,7 +63,7 @@ impl Silence {
 }
 
 impl Core {
-    /// When the next list of all pods is due, if none is under way.
+    /// When the next full list is due, if none is in progress.
     pub(super) fn list_due(&self) -> Option<Stamp> {
         let FullList::DueAt(due) = self.full_list else { return None };
         let oldest_look = self.looks.values().map(|look| look.at).min();
@@ -70,7 +71,7 @@ impl Core {
         Some(is_late.map_or(due, |late| late.min(due)))
     }
 
-    /// The pods of which looks are not answered, longest first.
+    /// The pods whose looks get no answer, longest first.
     pub(super) fn hung_looks(&self, calls: &[(Stage, CallInFlight)], now: Stamp) -> Vec<HungLook> {
         let given_up = self.silences.0.iter().filter(|(_, silence)| silence.is_news(now));
         let mut silences: BTreeMap<&PodUid, Silence> =

@@ -1,13 +1,13 @@
-//! What the runtime announces, and what comes of it.
+//! What the runtime announces, and what follows from it.
 //!
-//! An announcement leads to a look at its pod. What the looks and lists find is then held against what was announced:
-//! - what was announced and is not there yet is looked for again, a few times (some runtimes announce an end before
-//!   it has come);
-//! - what was announced and is gone when somebody looks has lived in between: that is told from the announcements
-//!   alone, since nobody will ever see it. A look at one pod finds by labels, and what has none is not in it: without word
-//!   of a removal, only a list of all says that something is gone;
-//! - what is found and is not announced, not even a little later, is counted: the stream is not complete, and lists
-//!   must be frequent.
+//! An announcement leads to a look at its pod. What looks and lists find is then compared with what was announced:
+//!
+//! - What was announced but is not there yet is looked for again, a few times: some runtimes announce an end too early.
+//! - What was announced but is gone when somebody looks has lived in between. It is reported from its announcements
+//!   alone, since no list will ever show it. A look finds things by their labels, and misses those without: unless a
+//!   removal was announced, only a full list can show that something is gone.
+//! - What is found but not announced, not even a little later, is counted: the stream is incomplete, so lists must be
+//!   frequent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,36 +27,37 @@ use crate::event::{End, EventKind, PodEvent, Subject, Trigger};
 use crate::records::{Change, steps_in};
 use crate::stream_facts::StreamFacts;
 
-/// How long a change may be known before its announcement comes.
+/// How late the announcement of a change may come after the change was found.
 const GRACE: Duration = Duration::from_secs(2);
-/// When to look again for what was announced and is not there, each time after the look before. After that, as often as
-/// all pods would be listed without announcements: some things take their time to go.
+/// When to look again for what was announced and is not there, each time after the previous look. After that, as often
+/// as all pods would be listed without announcements: some things take their time to go.
 const LOOK_AGAIN: [Duration; 3] =
     [Duration::from_millis(25), Duration::from_millis(150), Duration::from_millis(750)];
-/// For how long after the first list a stream that was opened may bring what was kept from before.
+/// For how long after the first list a newly opened stream may deliver announcements that were kept from before.
 const HANDED_OVER: Duration = Duration::from_secs(3);
-/// How long nothing may have been missed before lists become rarer again.
+/// For how long no change may have been missed before lists become rarer again.
 const CALM: Duration = Duration::from_secs(60);
-/// How long what was announced is remembered, if nothing comes of it; how something ended that is known, until that is told.
+/// How long announcements are remembered if nothing follows from them. The announced end of something known is kept
+/// until it has been reported.
 const MEMORY: Duration = Duration::from_secs(60);
 
 /// What is known from announcements only.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Announced {
     pub(super) facts: StreamFacts,
-    /// Since when a stream is open, and what time people said it was.
+    /// When the open stream was opened, by both clocks.
     open: Option<Now>,
-    /// When the first good list of all pods since then was answered: what is announced after it is news.
+    /// When the first successful full list since then was answered. What is announced after it is news.
     #[serde(default)]
     listed: Option<Stamp>,
-    /// The first of them that shows all there is, which one right after a restart of the runtime may not: what came after it
-    /// must be announced.
+    /// The first such list that shows everything, which a list right after a restart of the runtime may not. Changes
+    /// found after it must have been announced.
     baseline: Option<Baseline>,
     things: BTreeMap<Arc<str>, Thing>,
-    /// What was found and was not announced, since when.
+    /// Changes that were found and have not been announced, and when they were found.
     #[serde(with = "crate::pairs")]
     suspects: BTreeMap<(Arc<str>, LifeStep), Stamp>,
-    /// When it became certain of the last of them that nobody announces it.
+    /// When it last became certain that a change would not be announced any more.
     #[serde(default)]
     last_miss: Option<Stamp>,
     graves: Graves,
@@ -68,20 +69,21 @@ struct Baseline {
     answered: Stamp,
 }
 
-/// Something that was announced, and that lists do not show as far as it was announced.
+/// A container or sandbox that was announced, and that the committed view of its pod does not show as far in its life
+/// as that.
 #[derive(Debug, Serialize, Deserialize)]
 struct Thing {
     pod: Option<PodRef>,
     subject: Option<Subject>,
     exit: Option<End>,
-    /// Which steps were announced, the last one of them, and when it was.
+    /// The announced steps. The latest announcement was received at `heard`.
     steps: Steps,
     heard: Stamp,
     /// How often it was looked for in vain.
     tries: usize,
-    /// Whether all of it may be from before the stream was opened.
+    /// Whether all of its announcements may be from before the stream was opened.
     is_old: bool,
-    /// Since when it is known to be gone.
+    /// When it was found to be gone.
     #[serde(default)]
     gone: Option<Stamp>,
 }
@@ -91,13 +93,13 @@ impl Thing {
         self.heard.plus(MEMORY) <= now
     }
 
-    /// Whether its removal was announced, or a list of all has not shown it.
+    /// Whether its removal was announced, or a full list has not shown it.
     fn is_surely_gone(&self) -> bool {
         self.steps.has(LifeStep::Deleted) || self.gone.is_some()
     }
 
-    /// Until when to wait for word of how it ended, now that it is found to be gone: announcements may be late, and overtake
-    /// each other.
+    /// Until when to wait for news of how it ended, now that it has been found gone: announcements may be late, and
+    /// overtake each other. `None` if there is nothing to wait for.
     fn last_words_by(&mut self, now: Stamp) -> Option<Stamp> {
         let gone = *self.gone.get_or_insert(now);
         let may_come = self.exit.is_none() && !matches!(self.subject, Some(Subject::Sandbox { .. }));
@@ -125,7 +127,7 @@ impl Steps {
     }
 }
 
-/// Which pods a list is about.
+/// Which pods a list covers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scope<'a> {
     All,
@@ -145,7 +147,7 @@ impl Announced {
         let heard = self.things.get(subject.id()).map_or(Steps::default(), |thing| thing.steps);
         let steps = kinds.iter().filter_map(move |kind| match kind {
             EventKind::ContainerStarted => Some(LifeStep::Started),
-            // What never ran is removed without having stopped.
+            // A container that never ran is removed without ever stopping.
             EventKind::ContainerDied if ran || kinds.len() == 1 => Some(LifeStep::Stopped),
             EventKind::ContainerRemoved => Some(LifeStep::Deleted),
             EventKind::ContainerDied | EventKind::PodSync | EventKind::ContainerChanged => None,
@@ -153,7 +155,7 @@ impl Announced {
         steps.filter(move |step| !heard.has(*step))
     }
 
-    /// Nothing more is announced, so nothing is missed either.
+    /// Notes that the stream is closed: nothing more is announced, so nothing counts as missed.
     fn close(&mut self) {
         self.open = None;
         self.facts.open_since = None;
@@ -162,10 +164,12 @@ impl Announced {
         self.suspects.clear();
     }
 
-    /// Whether something that was heard at `at` and announced at `announced`, by the runtime's clock, may have been kept
-    /// for us from before we listened. Runtimes hand over what they kept when a stream is opened; the time of day
-    /// counts only then, since a runtime may say any, and keep short lives from being told. Before the first list was answered,
-    /// which may take its time, only the time of day tells what is news.
+    /// Whether an announcement may be old, that is, kept from before the stream was opened. It was received at `at`,
+    /// and the runtime dates it `announced`.
+    ///
+    /// Runtimes hand over what they have kept when a stream is opened. The runtime's date counts only around that time:
+    /// later, a wrong clock would keep short lives from being reported. Until the first list has been answered, which
+    /// may take a while, nothing but the date shows that an announcement is new.
     fn may_be_old(&self, announced: Option<UnixNanos>, at: Stamp, now: Now) -> bool {
         let announced = announced.filter(|announced| announced.is_set());
         let is_news = |open: Now| announced.is_some_and(|at| open.wall < at && at <= now.wall);
@@ -179,12 +183,12 @@ impl Announced {
         at < listed || (at < listed.plus(HANDED_OVER) && self.open.is_some_and(is_early))
     }
 
-    /// Whether the runtime announces what happens, as far as we know.
+    /// Whether the event stream is open, as far as we know.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// When something has to be done about what is waited for.
+    /// When the next suspect is overdue.
     pub(super) fn next_tick(&self) -> Option<Stamp> {
         self.suspects.values().min().map(|found| found.plus(GRACE))
     }
@@ -196,7 +200,7 @@ impl Core {
         self.announced.listed = None;
         self.announced.baseline = None;
         self.announced.facts.opened(now.stamp);
-        // Whatever happened before it was opened, only a list shows.
+        // What happened before the stream was opened can be seen only in a list.
         self.list_no_later_than(self.soonest_list(now));
     }
 
@@ -206,7 +210,7 @@ impl Core {
         self.list_often(PeriodReason::NoStream, now, out);
     }
 
-    /// Whoever followed it does so no more.
+    /// Forgets the stream, since nobody follows it any longer.
     pub(super) fn forget_stream(&mut self, out: &mut Vec<Effect>) {
         self.announced.close();
         if self.period.reset(PeriodReason::Restarted) {
@@ -214,13 +218,13 @@ impl Core {
         }
     }
 
-    /// Whether what this event is about has ended, and been told.
+    /// Whether the removal of this event's subject has been reported.
     #[cfg(test)]
     pub(super) fn is_in_grave(&self, event: &PodEvent) -> bool {
         event.subject.as_ref().is_some_and(|subject| self.announced.graves.has(subject.id()))
     }
 
-    /// A list of all pods has been answered; `is_whole` unless it was the first over its connection.
+    /// Notes that a full list has been answered. `is_whole` is false for the first list after a reconnect.
     pub(super) fn stream_baseline(&mut self, asked: Stamp, is_whole: bool, now: Now) {
         let announced = &mut self.announced;
         if announced.open.is_none_or(|open| asked <= open.stamp) {
@@ -232,7 +236,7 @@ impl Core {
         }
     }
 
-    /// Whether the stream has been open for long enough, and has told everything for a while.
+    /// Whether the stream has been open for long enough, and has missed nothing for a while.
     pub(super) fn stream_is_complete(&self, now: Stamp) -> bool {
         self.announced.baseline.is_some()
             && self.announced.suspects.is_empty()
@@ -261,7 +265,8 @@ impl Core {
     fn announcement(&mut self, announcement: Announcement, at: Stamp, now: Now) {
         let Announcement { id, step, pod, subject, exit, exited_at, announced_at } = announcement;
         self.announced.suspects.remove(&(id.clone(), step));
-        // What a runtime could not load when it started, and was told as removed, may come back.
+        // If a record holds it again, it is back: a runtime may fail to load something when it starts, so that its
+        // removal is reported, and load it after the next start.
         if self.announced.graves.has(&id) && self.records.holder(&id).is_none() {
             return;
         }
@@ -302,7 +307,7 @@ impl Core {
         }
     }
 
-    /// Holds what a list that was asked for at `asked` shows against what was announced before that.
+    /// Compares what a list that was requested at `asked` shows with what was announced before that.
     pub(super) fn weigh_announcements(
         &mut self,
         scope: Scope<'_>,
@@ -331,7 +336,7 @@ impl Core {
             let newest = record.and_then(|record| record.newest_step(&id));
             let will_be_told = record.is_some_and(|record| record.holds(&id));
             match newest {
-                // It is as announced. Once that is committed, it is forgotten.
+                // It is as announced, and is forgotten once that is committed.
                 Some(step) if step >= thing.steps.last() => {}
                 Some(_) if thing.is_stale(now.stamp) => {
                     if thing.exit.is_none() {
@@ -346,7 +351,7 @@ impl Core {
                         self.agenda.look(uid, now.stamp.plus(pause));
                     }
                 }
-                // Its end is about to be told, as of something that was known.
+                // It was known, so its end is about to be reported in the usual way.
                 None if will_be_told => {}
                 None if !proves_absence => {}
                 None if matches!(scope, Scope::Pod(_)) && !thing.is_surely_gone() => {
@@ -362,7 +367,7 @@ impl Core {
         }
     }
 
-    /// Something came and went, and no list has shown it.
+    /// Reports something that came and went without any list showing it.
     fn tell_short_life(&mut self, id: &Arc<str>, now: Now, out: &mut Vec<Effect>) {
         let Some(thing) = self.announced.things.remove(id) else { return };
         let Some(pod) = thing.pod else { return };
@@ -379,7 +384,7 @@ impl Core {
         let kinds: &[EventKind] = if ran {
             &[EventKind::ContainerStarted, EventKind::ContainerDied, EventKind::ContainerRemoved]
         } else {
-            // As of something that a list showed, and that never ran.
+            // The same events as for something that a list showed but that never ran.
             &[EventKind::ContainerDied, EventKind::ContainerRemoved]
         };
         self.announced.graves.add(id.clone(), now.stamp);
@@ -394,7 +399,8 @@ impl Core {
         }
     }
 
-    /// Takes note of what was found by a list that was asked for at `asked`, and forgets what was announced of it.
+    /// Notes the changes that were found, as suspects if they were not announced, and forgets the announcements of what
+    /// is gone.
     pub(super) fn account_for(&mut self, telling: &Telling<'_>, changes: &[Change], now: Now) {
         let must_be_announced =
             self.announced.baseline.is_some_and(|baseline| telling.asked > baseline.asked);
@@ -421,7 +427,7 @@ impl Core {
         }
     }
 
-    /// Counts what has not been announced in time.
+    /// Counts the changes whose announcement is overdue.
     pub(super) fn expire_suspects(&mut self, now: Now, out: &mut Vec<Effect>) {
         let before = self.announced.suspects.len();
         self.announced.suspects.retain(|(id, step), found| {

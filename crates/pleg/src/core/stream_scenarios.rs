@@ -1,4 +1,4 @@
-//! What comes of announcements: looks, short lives, doubts, and how often all pods are listed.
+//! What follows from announcements: looks, short lives, doubts, and the period between full lists.
 
 mod ends;
 mod last_words;
@@ -23,7 +23,7 @@ fn exit(code: i32, reason: &str) -> Exit {
     Exit { code, reason: reason.into(), oom_killed: reason == "OOMKilled" }
 }
 
-/// A node with a pod A whose container c1 runs, and with an open stream.
+/// A node with a pod A, whose container c1 is running, and with an open stream.
 fn listening() -> Harness {
     listening_with(Config::default())
 }

@@ -1,11 +1,11 @@
-//! How much of what runs.
+//! How many pods and containers there are.
 
 use std::ops::AddAssign;
 
 use rubelet_model::{ContainerState, RuntimePod, SandboxState};
 use serde::{Deserialize, Serialize};
 
-/// Pods and containers, counted.
+/// Counts of pods and containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tally {
     /// Pods with a ready sandbox.
@@ -15,7 +15,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// What one pod adds.
+    /// What one pod adds to the counts.
     #[must_use]
     pub(crate) fn of(pod: &RuntimePod) -> Self {
         let runs = pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready);

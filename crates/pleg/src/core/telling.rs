@@ -15,10 +15,10 @@ use crate::records::Change;
 pub(super) struct Telling<'a> {
     pub(super) pod: &'a PodRef,
     pub(super) trigger: Trigger,
-    /// When the list that showed it was asked for.
+    /// When the list that showed the change was requested.
     pub(super) asked: Stamp,
     pub(super) status: Option<&'a Arc<PodStatus>>,
-    /// The containers of whose end, which was told, more is known now.
+    /// The containers whose end has been reported, and is now better known.
     pub(super) corrected: &'a [ContainerId],
     /// How containers ended, as inspections have shown it.
     pub(super) ends: &'a BTreeMap<ContainerId, End>,
@@ -40,7 +40,7 @@ impl Telling<'_> {
         at.is_set().then_some(at)
     }
 
-    /// What more is known of ends that were told.
+    /// The corrections of ends that have been reported.
     fn corrections(&self) -> impl Iterator<Item = (Subject, Option<End>)> {
         let containers = self.corrected.iter().filter_map(|id| self.status?.container(id));
         containers.map(|container| {
@@ -53,7 +53,8 @@ impl Telling<'_> {
 }
 
 impl Core {
-    /// Tells what changed, that an end is known better, and that somebody's wish was fulfilled if that is all there is to tell.
+    /// Reports what has changed and which ends are better known. If there is nothing else to report, and somebody asked
+    /// for a reinspection, reports that it was made.
     pub(super) fn tell(
         &mut self,
         telling: &Telling<'_>,
@@ -65,7 +66,7 @@ impl Core {
         let announced: Vec<_> = changes.iter().map(|change| self.announced_exit(&change.subject)).collect();
         self.account_for(telling, &changes, now);
         let mut delivered = 0;
-        // Before what has changed: nothing is told of what was told as removed.
+        // Corrections come before changes, since nothing may follow a removal.
         let named = (!self.corrections_are_bare).then(|| telling.corrections());
         for (subject, known) in named.into_iter().flatten() {
             delivered += 1;
@@ -75,7 +76,7 @@ impl Core {
             out.push(Effect::Publish(News::Tell(PodEvent { subject, exit, happened_at, ..event })));
         }
         for (Change { subject, kinds, .. }, announced) in changes.into_iter().zip(announced) {
-            // What was announced may be the only word on an end, or the only one that is not made up.
+            // An announcement may be the only report of an end, or the only one that is not made up.
             let (exit, ended_at) = better_end(telling.end(&subject), announced).unzip();
             for &kind in kinds {
                 delivered += usize::from(kind.is_delivered());
@@ -105,7 +106,8 @@ impl Core {
         }
     }
 
-    /// The next event of a pod, of the pod as a whole. Numbers count what is heard: a gap in them would look like a loss.
+    /// Creates the next event of a pod, without a subject. Only delivered events are numbered: a gap would look like a
+    /// loss.
     pub(super) fn event(&mut self, kind: EventKind, pod: &PodRef, trigger: Trigger, now: Now) -> PodEvent {
         self.last_seq += u64::from(kind.is_delivered());
         PodEvent {

@@ -8,7 +8,7 @@ use crate::clock::{Now, Stamp};
 use crate::event::Trigger;
 use crate::records::Inspection;
 
-/// A look that is wanted, or under way.
+/// A look that is wanted, or in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Wish {
     /// When it was asked for.

@@ -1,4 +1,4 @@
-//! Reads what a runtime announces over CRI.
+//! Converts the events of a runtime to announcements.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Announcements for CriAnnouncements {
             match self.0.next().await? {
                 Ok(event) => match announcement(event) {
                     Some(announcement) => return Some(Ok(announcement)),
-                    None => tracing::debug!("the runtime announced nothing that can be understood"),
+                    None => tracing::debug!("the runtime announced something that cannot be understood"),
                 },
                 Err(error) => return Some(Err(stream_error(&error))),
             }
@@ -33,7 +33,7 @@ pub(super) fn stream_error(error: &Error) -> StreamError {
     }
 }
 
-/// What an event says. Anything in it may be missing but the id and the type: it is a hint all the same.
+/// Converts an event. `None` without an id or with an unknown type; anything else may be missing from a hint.
 #[must_use]
 pub fn announcement(event: v1::ContainerEventResponse) -> Option<Announcement> {
     if event.container_id.is_empty() {

@@ -1,7 +1,7 @@
-//! Puts the pods of two lists together, and shares with the listing before it what has not changed.
+//! Assembles the pods of two lists, and shares the unchanged ones with the listing before.
 //!
-//! In nearly every list, nearly every pod is as it was. Such a pod is not made again: the listing holds the same
-//! value as the one before, which takes no memory, and which the core recognises by its address. All others are
+//! In nearly every list, nearly every pod is unchanged. Such a pod is not created again: the listing contains the same
+//! value as the one before, which takes no memory, and which the core recognises by its address. All other pods are
 //! [assembled](rubelet_cri::assemble) as if there were nothing else.
 
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use rubelet_model::{ContainerId, ContainerState, PodUid, RuntimePod, SandboxId, 
 
 use crate::observe::Listing;
 
-/// The pods of the last listing that can be recognised in the next one: those that are complete, with the sandboxes
-/// of all their containers, and fully understood, with nothing in an unknown state. If all things of such a pod are
-/// there in the states that they had, it is unchanged, since a runtime fixes the rest of an entry when it makes the
-/// thing.
+/// The pods of the last listing that can be recognised in the next one. These are the pods that are complete, with the
+/// sandboxes of all their containers, and fully understood, with nothing in an unknown state. If everything in such a
+/// pod is listed again, in the same states, the pod is unchanged, since a runtime fixes the rest of an entry when it
+/// creates the thing.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// A pod keeps its place for as long as it is known.
+    /// The known pods; each keeps its place for as long as it is known.
     places: Vec<Option<KnownPod>>,
     free: Vec<Place>,
     by_uid: HashMap<PodUid, Place>,
@@ -27,16 +27,16 @@ pub(super) struct Known {
     list_number: u64,
 }
 
-/// An index into `places`. There are fewer pods than that, by far.
+/// An index into `places`. There are far fewer pods than this type can count.
 type Place = u32;
 
 #[derive(Debug)]
 struct KnownPod {
     pod: Arc<RuntimePod>,
     things: u32,
-    /// How many of its things the list under way has shown, in the states that they had.
+    /// How many of its things the current list has shown in the same state as before.
     found: u32,
-    /// Whether the list under way shows anything else of it.
+    /// Whether the current list shows anything else of it.
     has_news: bool,
 }
 
@@ -44,12 +44,12 @@ struct KnownPod {
 struct Thing<S> {
     place: Place,
     state: S,
-    /// The list that showed it last.
+    /// The number of the list that showed it last.
     seen_by: u64,
 }
 
 impl Known {
-    /// The pods of these lists of one connection, each once, in any order.
+    /// Assembles the pods of these two lists of one connection: each pod once, in any order.
     pub(super) fn assemble(&mut self, sandboxes: &SandboxList, containers: &ContainerList) -> Listing {
         let epoch = containers.epoch;
         if self.by_uid.is_empty() {
@@ -79,7 +79,7 @@ impl Known {
         let is_of_known_pod =
             |pod: &RuntimePod| self.by_uid.get(&pod.pod.uid).is_some_and(|&place| self.is_unchanged(place));
         if others.pods.iter().any(is_of_known_pod) {
-            // Something has moved from one pod to another. Then nothing of what we know is certain.
+            // Something has moved from one pod to another, so nothing that is known can be relied on.
             *self = Self::default();
             return self.assemble(sandboxes, containers);
         }
@@ -97,7 +97,7 @@ impl Known {
         Listing { pods, unreadable, epoch }
     }
 
-    /// Makes a pod ready to be shared, for as long as it stays as it is.
+    /// Makes a pod shareable for as long as it stays unchanged.
     fn share(&mut self, mut pod: RuntimePod) -> Arc<RuntimePod> {
         pod.sandboxes.shrink_to_fit();
         pod.containers.shrink_to_fit();
@@ -108,7 +108,7 @@ impl Known {
         pod
     }
 
-    /// The place of a sandbox that is as it was.
+    /// The place of a sandbox that is unchanged.
     fn find_sandbox(&mut self, entry: &SandboxEntry<'_>) -> Option<Place> {
         if let Some(thing) = self.sandboxes.get_mut(entry.id)
             && thing.is_the_same(entry.state, self.list_number)
@@ -123,7 +123,7 @@ impl Known {
         None
     }
 
-    /// The place of a container that is as it was.
+    /// The place of a container that is unchanged.
     fn find_container(&mut self, entry: &ContainerEntry<'_>) -> Option<Place> {
         if let Some(thing) = self.containers.get_mut(entry.id)
             && thing.is_the_same(entry.state, self.list_number)
@@ -187,7 +187,7 @@ impl Known {
 }
 
 impl<S: Copy + PartialEq> Thing<S> {
-    /// Whether it is in this state still. A list that shows it twice is not to be trusted on it.
+    /// Whether it is still in this state. A list that shows it twice is not trusted on it.
     fn is_the_same(&mut self, state: S, list_number: u64) -> bool {
         let is_first = self.seen_by != list_number;
         self.seen_by = list_number;

@@ -1,18 +1,18 @@
-//! Keeps one copy of texts that come again and again.
+//! Interns strings that recur.
 
 use std::sync::Arc;
 
 use foldhash::HashSet;
 
-/// With more texts than this it starts over: they are then not so few, and keeping them would be a leak.
+/// How many strings to keep; with more than that, it starts over: they do not recur, and keeping them would be a leak.
 const MOST: usize = 1024;
 
-/// Texts that have been seen.
+/// The strings seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Texts(HashSet<Arc<str>>);
 
 impl Texts {
-    /// Replaces a text by the copy that others have.
+    /// Replaces a string by the shared copy.
     pub(super) fn share(&mut self, text: &mut Arc<str>) {
         if let Some(seen) = self.0.get(text) {
             *text = seen.clone();

@@ -45,7 +45,7 @@ fn a_slow_reader_gets_one_pod_sync_in_place_of_what_it_missed() {
     assert_eq!(read.iter().map(|event| event.merged).sum::<u64>(), 10_000);
 }
 
-/// Pods come and go for as long as a node lives, and a reader may never read.
+/// Pods come and go for as long as a node lives, and a subscriber may never read.
 #[test]
 fn a_reader_that_never_reads_does_not_grow_with_the_pods_that_ever_were() {
     let feed = Feed::default();
@@ -95,8 +95,8 @@ async fn after_the_end_what_waits_is_still_read() {
 }
 
 proptest! {
-    /// P8: whatever is told and whenever it is read, the counts add up for every pod, the numbers only grow, and
-    /// the last thing read of a pod is the last thing told of it.
+    /// P8: whatever is sent and whenever it is read, the counts add up for every pod, the numbers only grow, and the
+    /// last event read of a pod is the last one sent.
     #[test]
     fn nothing_is_lost(steps in prop::collection::vec((0..4_usize, any::<bool>()), 0..400)) {
         let pods = ["a", "b", "c", "d"];

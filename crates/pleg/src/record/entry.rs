@@ -1,4 +1,4 @@
-//! What stands in a recording.
+//! The entries of a recording.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use crate::clock::{Now, Stamp};
 use crate::core::{Core, Input};
 use crate::observe::{Listing, ObserveError};
 
-/// The version of the format that is written. Readers know all up to theirs.
+/// The version of the format that is written. Readers know all versions up to theirs.
 pub(super) const VERSION: u32 = 1;
 
-/// By which rules the core decides. Raised whenever the same inputs may lead to other questions, or events, than before.
+/// The version of the core's rules. It is raised whenever the same inputs may lead to other requests or events than
+/// before.
 pub const RULES: u32 = 4;
 
 /// The first entry of a file.
@@ -22,26 +23,26 @@ pub const RULES: u32 = 4;
 pub struct Header {
     /// The version of the format.
     pub rubelet_recording: u32,
-    /// By which rules the core decided that was recorded.
+    /// The version of the rules by which the recorded core decided.
     #[serde(default)]
     pub rules: u32,
-    /// When it was begun.
+    /// When the file was begun.
     pub began_at: UnixNanos,
     /// What was recorded, in words: the runtime and its endpoint.
     #[serde(default)]
     pub about: String,
 }
 
-/// An entry after the header. The core and its inputs are lent to be written, and owned once they were read.
+/// An entry after the header. The core and its inputs are borrowed for writing, and owned after reading.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Entry<C, I> {
-    /// The state that what follows starts from.
+    /// The state that the following inputs apply to.
     State(C),
-    /// An input, and its moment.
+    /// An input and its moment.
     #[serde(rename = "in")]
     Input(Now, Recorded<I>),
-    /// So many inputs were left out, since the disk was too slow. A state follows.
+    /// This many inputs were left out, since the disk was too slow, too small, or failed. A state follows.
     Gap(u64),
     /// The recording ended as it should.
     End,
@@ -53,7 +54,7 @@ pub(super) type Writing<'a> = Entry<&'a Core, &'a Input>;
 /// An entry that was read.
 pub(super) type Read = Entry<Box<Core>, Box<Input>>;
 
-/// An input. Of a list of all pods only what is new is written, since hardly anything is.
+/// An input. Of a full list only the changes are written, since hardly anything ever changes.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Recorded<I> {
@@ -65,14 +66,14 @@ pub(super) enum Recorded<I> {
     Other(I),
 }
 
-/// How a list of all pods differs from the one before it.
+/// How a full list differs from the one before it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Difference {
-    /// Pods that are new, or not as they were.
+    /// Pods that are new or have changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pods: Vec<Arc<RuntimePod>>,
-    /// Pods that are no longer there.
+    /// Pods that are no longer listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     gone: Vec<PodUid>,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -85,12 +86,12 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// The list of all pods that the next one is compared with.
+/// The last full list, with which the next one is compared.
 #[derive(Debug, Default)]
 pub(super) struct LastList(BTreeMap<PodUid, Arc<RuntimePod>>);
 
 impl LastList {
-    /// How `listing` differs from it. It is the last one from now on.
+    /// Returns how `listing` differs from the last list, and makes it the last list.
     pub(super) fn difference(&mut self, listing: &Listing) -> Difference {
         let mut before = std::mem::take(&mut self.0);
         let mut pods = Vec::new();
@@ -110,7 +111,7 @@ impl LastList {
         }
     }
 
-    /// The listing that differs from it so.
+    /// Returns the listing that differs from the last list like this, and makes it the last list.
     pub(super) fn listing(&mut self, difference: Difference) -> Listing {
         for uid in &difference.gone {
             self.0.remove(uid);

@@ -1,4 +1,4 @@
-//! What a recording is written to.
+//! The files that a recording is written to.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -8,32 +8,32 @@ use std::path::{Path, PathBuf};
 
 use super::sink::Order;
 
-/// What the files of a folder are called, before and after their number.
+/// The names of the files in a folder, before and after their number.
 const NAME: (&str, &str) = ("pleg-", ".recording");
-/// A folder that is written to and never full keeps so many files at most: each start of a program begins one.
+/// How many files a folder has at most, even if it is not full: each start of a program begins one.
 const MOST: usize = 1_000;
 
-/// Somewhere to write.
+/// A destination of a recording.
 pub(super) trait Output: Send + 'static {
     fn carry_out(&mut self, order: &Order) -> io::Result<()>;
 
-    /// Nothing that was written waits any longer.
+    /// Makes sure that nothing written is still buffered.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// What was to be written could not be. Whatever can be done without makes room for the next try.
+    /// Frees space for the next attempt, after an order could not be carried out.
     fn make_room(&mut self) {}
 }
 
-/// One file, or a folder of them.
+/// One file, or a folder of files.
 #[derive(Debug)]
 pub(super) struct Files {
     current: BufWriter<File>,
-    /// Nothing if there is one file only.
+    /// `None` for a single file.
     ring: Option<Ring>,
 }
 
 impl Files {
-    /// How many files a full folder is divided into, of which the newest is being written.
+    /// How many files a full folder is divided into; the newest is being written.
     pub(super) const IN_A_RING: u64 = 4;
 
     pub(super) fn one(path: &Path) -> io::Result<Self> {
@@ -80,8 +80,8 @@ impl Output for Files {
         self.current.flush()
     }
 
-    /// The oldest goes, as when the folder is full: what happened last is worth most. The one that is being written ends where it
-    /// is cut off, and goes in its turn.
+    /// Removes the oldest file, as when the folder is full, since what happened last is worth most. The file that is
+    /// being written ends where it was cut off, and is removed in its turn.
     fn make_room(&mut self) {
         if let Some(ring) = self.ring.as_mut().filter(|ring| ring.kept.len() > 1)
             && let Err(error) = ring.remove_oldest()
@@ -139,7 +139,7 @@ impl Ring {
         Ok(BufWriter::new(file))
     }
 
-    /// The next file, if it can be had with this in it. Of one that cannot be written nothing is left.
+    /// Begins the next file with `first`. If that cannot be written, nothing is left of the file.
     fn next_with(&mut self, first: &[u8]) -> io::Result<BufWriter<File>> {
         let mut file = self.next()?;
         let written = self
@@ -157,7 +157,7 @@ impl Ring {
         }
     }
 
-    /// Removes old files until so much more fits, which then is written to the newest.
+    /// Removes old files until `length` more bytes fit, and counts these towards the newest file.
     fn make_room(&mut self, length: u64) -> io::Result<()> {
         let size = |kept: &VecDeque<Kept>| kept.iter().map(|kept| kept.size).sum::<u64>();
         while self.kept.len() > 1 && size(&self.kept) + length > self.limit {
@@ -189,7 +189,7 @@ mod tests {
         files.iter().map(|file| file.metadata().expect("it is there").len()).collect()
     }
 
-    /// Only size removes what was recorded: not that a program was started anew again and again.
+    /// Recordings are removed only for their size, however often a program is started.
     #[test]
     fn many_starts_wipe_nothing_that_fits() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,19 +1,19 @@
-//! One entry, one line, with its checksum.
+//! The frame of an entry: a line with a checksum.
 
 use serde::Serialize;
 
-/// How many characters stand before an entry: its checksum and a blank.
+/// How many characters precede an entry: its checksum and a space.
 const PREFIX: usize = 9;
 
-/// No entry is longer, with the end of its line: the state of a core with thousands of pods has a few MiB. Readers refuse more, and
-/// so nobody writes it.
+/// The longest entry, including the end of its line. The state of a core with thousands of pods takes a few MiB.
+/// Readers refuse longer entries, so none is written.
 pub(super) const LONGEST_ENTRY: usize = 64 << 20;
 
-/// Adds an entry to `line`.
+/// Appends an entry to `line`.
 pub(super) fn write(line: &mut Vec<u8>, entry: &impl Serialize) {
     let start = line.len();
     line.extend_from_slice(&[b' '; PREFIX]);
-    // Nothing that is recorded has a form that JSON lacks, and memory does not fail to be written.
+    // Everything that is recorded can be expressed in JSON, and writing to memory does not fail.
     if serde_json::to_writer(&mut *line, entry).is_err() {
         line.truncate(start);
         return;
@@ -23,7 +23,7 @@ pub(super) fn write(line: &mut Vec<u8>, entry: &impl Serialize) {
     line.push(b'\n');
 }
 
-/// The entry in a line without its end, if it is as it was written.
+/// Returns the entry in a line without its line end, if it is undamaged.
 pub(super) fn read(line: &[u8]) -> Option<&str> {
     let (found, entry) = line.split_at_checked(PREFIX)?;
     std::str::from_utf8(entry).ok().filter(|_| prefix(entry).as_bytes() == found)
@@ -45,7 +45,7 @@ mod tests {
         assert_eq!(read(&line), Some("{\"a\":\"ü\\n\"}"));
         for index in 0..line.len() {
             let mut damaged = line.clone();
-            // The second makes capitals of small letters.
+            // The second one turns small letters into capitals.
             for change in [1, 0x20, 0x80] {
                 damaged[index] = line[index] ^ change;
                 assert_eq!(read(&damaged), None, "byte {index}");

@@ -7,22 +7,22 @@ use serde::Deserialize;
 use super::entry::{Header, Read, VERSION};
 use super::frame::{self, LONGEST_ENTRY};
 
-/// Where and why a recording cannot be read any further.
+/// Why a recording cannot be read any further, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// The file ends in the middle of an entry, or without its last one.
+    /// The file ends in the middle of an entry, or lacks its last entry.
     #[error("the recording is cut off at byte {offset}")]
     CutOff {
-        /// Where.
+        /// Where the file ends, or the entry that is cut off begins.
         offset: u64,
     },
-    /// An entry is not as it was written.
+    /// An entry is damaged.
     #[error("the recording is damaged at byte {offset}")]
     Damaged {
         /// Where the entry begins.
         offset: u64,
     },
-    /// An entry is whole, but of a kind that this version does not know.
+    /// An entry is undamaged, but of a kind that this version does not know.
     #[error("byte {offset} of the recording was written by a version that this one cannot read: {reason}")]
     Unknown {
         /// Where the entry begins.
@@ -30,21 +30,22 @@ pub enum Damage {
         /// What is wrong with it.
         reason: String,
     },
-    /// It is no recording at all.
+    /// The file is not a recording.
     #[error("this is not a recording, or it is damaged at byte 0: {0}")]
     NotARecording(&'static str),
-    /// Something follows the entry that ends it.
+    /// More data follows the last entry.
     #[error(
-        "the recording ends at byte {offset}, and more follows: if that is another one, play each on its own"
+        "the recording ends at byte {offset}, but more data follows; if that is another recording, replay each on \
+         its own"
     )]
     MoreFollows {
-        /// Where it ends.
+        /// Where the recording ends.
         offset: u64,
     },
-    /// It is of a later version.
-    #[error("the recording has format {found}, and this version reads up to {VERSION}: use a newer rubelet")]
+    /// The recording has a later version of the format.
+    #[error("the recording has format {found}, but this version reads up to {VERSION}: use a newer rubelet")]
     Newer {
-        /// The version that it has.
+        /// The version of its format.
         found: u64,
     },
     /// The file cannot be read.
@@ -52,15 +53,15 @@ pub enum Damage {
     Unreadable {
         /// How far it could be read.
         offset: u64,
-        /// Why not further.
+        /// The error of the system.
         reason: String,
     },
 }
 
-/// No header is longer. A file without any line may be, and larger than all memory.
+/// The longest header. A file may have no line at all, and be larger than all memory.
 const LONGEST_HEADER: usize = 1 << 20;
 
-/// What every version's header has.
+/// The part of a header that every version has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Format {
@@ -100,13 +101,13 @@ impl<R: BufRead> Recording<R> {
         Ok(Self { source, offset, header, ended: false })
     }
 
-    /// What is recorded.
+    /// The header of the recording.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The next entry; `None` after the last.
+    /// Returns the next entry, or `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Read>, Damage> {
         let start = self.offset;
         if self.ended {
@@ -135,7 +136,8 @@ impl Damage {
     }
 }
 
-/// A line without its end; `None` if there is none. One that is too long is no line that was ever written.
+/// Returns a line without its line end, or `None` at the end of the file. A line that is too long was never written by
+/// a recorder.
 fn read_line(source: &mut impl BufRead, offset: &mut u64, longest: usize) -> Result<Option<Vec<u8>>, Damage> {
     let start = *offset;
     let mut line = Vec::new();
@@ -151,7 +153,7 @@ fn read_line(source: &mut impl BufRead, offset: &mut u64, longest: usize) -> Res
     match line.pop() {
         None => Ok(None),
         Some(b'\n') => Ok(Some(line)),
-        // What follows it was not looked at.
+        // What follows it was not read.
         Some(_) if line.len() + 1 == longest => Err(Damage::Damaged { offset: start }),
         Some(_) => Err(Damage::CutOff { offset: start }),
     }
@@ -165,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// As after a crash of the machine, which may leave holes in place of what was written last.
+    /// As after a crash of the machine, which may leave holes where data was written last.
     #[test]
     fn an_entry_without_end_is_not_read_to_its_end() {
         let header = Header {

@@ -1,4 +1,4 @@
-//! Writes down what a core is told.
+//! Records the inputs of a core.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,35 +11,35 @@ use super::sink::{Limits, Order, RecordError, Sink};
 use crate::clock::{Now, Stamp, wall_clock};
 use crate::core::{Core, Input};
 
-/// Room for the entry that ends a file.
+/// Space for the entry that ends a file.
 const END: u64 = 64;
 
-/// Records one PLEG. Give it to [`Pleg::record`](crate::Pleg::record).
+/// Records the inputs of one PLEG. Pass it to [`Pleg::record`](crate::Pleg::record).
 ///
-/// What it has been given is on disk when [`finish`](Self::finish) has returned, or soon after it is dropped. Only
-/// `finish` tells whether all of it could be written.
+/// Everything that was recorded is on disk once [`finish`](Self::finish) has returned, or soon after the recorder was
+/// dropped. Only `finish` says whether everything could be written.
 #[derive(Debug)]
 pub struct Recorder {
     sink: Sink,
     about: String,
     last_list: LastList,
-    /// Whether the next entry must be preceded by the core's state.
+    /// Whether the core's state must be written before the next input.
     needs_state: bool,
     left_out: u64,
-    /// How much is in the current file, and how much of that is its header and the state.
+    /// The size of the current file, and how much of that are its header and state.
     size: u64,
     beginning: u64,
-    /// When the state was larger than the folder or an entry may be, and of how many pods it was.
+    /// When the state was found to be too large for the folder or for an entry, and how many pods it had.
     too_large: Option<(Stamp, usize)>,
     longest_entry: usize,
-    /// When it was found, or last tried in vain, that the folder cannot be written.
+    /// When the folder was found to be unwritable, or was last tried in vain.
     broken: Option<Stamp>,
-    /// How many inputs are left out if the last try is in vain, too.
+    /// How many inputs are lost if the latest attempt is in vain as well.
     at_stake: u64,
 }
 
-/// A state that was too large is written down again to see whether it fits by now after so long, or when there are more or fewer
-/// pods; and so is one to a folder that could not be written.
+/// After how long to try again: whether a state that was too large now fits, unless the number of pods changes earlier,
+/// or whether a folder has become writable.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// What became of an input.
@@ -47,26 +47,26 @@ const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 pub(crate) enum Noted {
     /// It is recorded, or soon will be.
     Taken,
-    /// It is not: the disk is too slow, or there is no room for it.
+    /// It is not recorded: the disk is too slow, or there is no space.
     LeftOut,
     /// Nothing is recorded any more.
     Failed,
 }
 
 impl Recorder {
-    /// Records into a file, which must not be there yet. `about` says what is recorded, for whoever reads it.
+    /// Records into a file, which must not exist yet. `about` describes what is recorded, for readers.
     ///
     /// # Errors
     ///
-    /// If the file cannot be made.
+    /// If the file cannot be created.
     pub fn to_file(path: &Path, about: impl Into<String>) -> Result<Self, RecordError> {
         Ok(Self::new(Sink::file(path)?, about.into()))
     }
 
-    /// Records into a folder, and removes the oldest there before it becomes larger than `size` bytes.
+    /// Records into a folder, and removes the oldest files in it so that it never exceeds `size` bytes.
     ///
-    /// A recording begins with the state of the PLEG, two or three kilobytes a pod. If that alone is larger than `size`,
-    /// nothing is recorded until it fits.
+    /// A recording begins with the state of the PLEG, which takes two or three kilobytes for each pod. If that alone is
+    /// larger than `size`, nothing is recorded until it fits.
     ///
     /// # Errors
     ///
@@ -91,19 +91,19 @@ impl Recorder {
         };
         let header = recorder.header();
         recorder.has_begun(&header);
-        // Nothing waits yet, so it is taken.
+        // Nothing is waiting yet, so it is taken.
         recorder.sink.order(Order::Write(header));
         recorder
     }
 
-    /// Why nothing can be recorded, as long as that is so: for those who would rather end. One file never comes back; a folder is
-    /// tried again every minute.
+    /// Watches why nothing can be recorded; `None` while recording works. Programs may prefer to exit when it does not.
+    /// A recording into a single file never recovers; a folder is tried again every minute.
     #[must_use]
     pub fn trouble(&self) -> watch::Receiver<Option<RecordError>> {
         self.sink.trouble()
     }
 
-    /// Why nothing is recorded at present, if nothing is.
+    /// Returns why nothing is being recorded, if that is so.
     pub(crate) fn hindrance(&self) -> Option<String> {
         let trouble = self.sink.trouble().borrow().as_ref().map(ToString::to_string);
         trouble.or_else(|| {
@@ -120,15 +120,15 @@ impl Recorder {
         line
     }
 
-    /// A file with this header has begun.
+    /// Notes that a file with this header has begun.
     fn has_begun(&mut self, header: &[u8]) {
         self.size = header.len() as u64;
         self.beginning = self.size;
         self.needs_state = true;
     }
 
-    /// Takes down what `core` is about to be told. Where that is not possible it costs nothing, either: the core waits
-    /// while its state is written down.
+    /// Records an input that `core` is about to get. The core waits while its state is serialised, so an input that
+    /// cannot be recorded must not cost anything.
     pub(crate) fn note(&mut self, core: &Core, input: &Input, now: Now) -> Noted {
         if self.sink.has_failed() {
             self.last_list = LastList::default();
@@ -139,7 +139,7 @@ impl Recorder {
         }
         let header = self.broken.take().map(|_| self.header());
         if let Some(header) = &header {
-            // Should it fail once more, that is noticed as of now.
+            // If it fails once more, that happens as of now.
             self.broken = Some(now.stamp);
             self.at_stake = self.left_out + 1;
             self.has_begun(header);
@@ -152,7 +152,7 @@ impl Recorder {
             (piece, state) = self.piece(core, input, now);
         }
         let room = self.room();
-        // Of the two entries that may be long, each must be one that will be read again.
+        // Both of the entries that may be long must be ones that a reader accepts.
         let is_too_large = state > room.min(self.longest_entry);
         self.too_large = is_too_large.then(|| (now.stamp, core.pods()));
         if is_too_large || piece.len() > room || piece.len() - state > self.longest_entry {
@@ -160,7 +160,7 @@ impl Recorder {
                 let length = piece.len();
                 let most = room.min(self.longest_entry);
                 tracing::warn!(
-                    "what is to be recorded takes {length} bytes, and there is room for {most}: it is left out"
+                    "leaving an input of {length} bytes out of the recording: there is room for {most}"
                 );
             }
             return self.leave_out();
@@ -185,7 +185,7 @@ impl Recorder {
         Noted::Taken
     }
 
-    /// Whether there is no point in trying to write anything yet.
+    /// Whether it is too early to try to write anything.
     fn waits(&mut self, core: &Core, now: Stamp) -> bool {
         let is_recent = |since: Stamp| since.until(now) < TRIED_AGAIN_AFTER;
         let is_idle = self.sink.is_idle();
@@ -201,21 +201,22 @@ impl Recorder {
         self.broken.is_some_and(is_recent) || self.too_large.is_some_and(is_too_large)
     }
 
-    /// How much may be written at once.
+    /// How many bytes may be written at once.
     fn room(&self) -> usize {
         let folder = self.sink.limits.map(|limits| limits.folder.saturating_sub(self.size + END));
         folder.map_or(usize::MAX, |folder| usize::try_from(folder).unwrap_or(usize::MAX))
     }
 
-    /// Whether the next file should begin before so much more is written. A file is never full before as much has followed
-    /// its state as that takes: however small the folder, most of what is written is news.
+    /// Whether the next file should begin before `more` bytes are written. Unless the folder would become too large, a
+    /// file is not full before the inputs after its state take as much space as the state does: however small the
+    /// folder, most of what is written is news.
     fn is_full(&self, more: usize, limits: Limits) -> bool {
         let size = self.size + more as u64 + END;
         let is_begun = self.size > self.beginning;
         is_begun && (size > limits.file.max(2 * self.beginning) || size > limits.folder)
     }
 
-    /// Ends this file and goes on in the next. Each can be played on its own.
+    /// Ends this file and continues in the next one. Each file can be played on its own.
     fn next_file(&mut self) -> bool {
         let first = self.header();
         let is_begun = self.sink.order(Order::NextFile { last: end(), first: first.clone() });
@@ -225,11 +226,11 @@ impl Recorder {
         is_begun
     }
 
-    /// An input as it is written, with what must stand before it, and how long that is.
+    /// Returns an input as it is written, together with what must precede it, and the length of the latter.
     fn piece(&mut self, core: &Core, input: &Input, now: Now) -> (Vec<u8>, usize) {
         let mut piece = Vec::new();
         if self.needs_state {
-            // It starts anew: nothing is known of lists before.
+            // The new state stands on its own: earlier lists are not known to its readers.
             self.last_list = LastList::default();
             if self.left_out > 0 {
                 frame::write(&mut piece, &Writing::Gap(self.left_out));
@@ -257,18 +258,18 @@ impl Recorder {
         Noted::LeftOut
     }
 
-    /// Ends the recording, and waits until it is written. This blocks: in a program that has other things to do, call it
-    /// from `spawn_blocking`.
+    /// Ends the recording, and waits until everything is written. This blocks: in async code, call it from
+    /// `spawn_blocking`.
     ///
     /// # Errors
     ///
-    /// If it could not all be written.
+    /// If not everything could be written.
     pub fn finish(mut self) -> Result<(), RecordError> {
         let last = self.last();
         self.sink.finish(last)
     }
 
-    /// What ends the recording.
+    /// The entries that end the recording.
     fn last(&self) -> Vec<u8> {
         let mut last = Vec::new();
         if self.left_out > 0 {
@@ -281,7 +282,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Without waiting: if it finds no room, or was finished, so be it.
+        // Without waiting: it may find no room, or have been finished, and both are fine.
         self.sink.order(Order::Write(self.last()));
     }
 }

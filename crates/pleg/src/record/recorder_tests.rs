@@ -1,4 +1,4 @@
-//! What becomes of a recording when the disk is slow, or full.
+//! What becomes of a recording if the disk is slow or full.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::announce::{Announcement, LifeStep};
 use crate::clock::{Clock, Stamp};
 use crate::core::Config;
 
-/// A disk on which every write waits for leave, and may fail.
+/// A disk on which every write waits for permission, and may fail.
 struct Disk {
     written: Arc<Mutex<Vec<u8>>>,
     leave: Receiver<io::Result<()>>,
@@ -21,7 +21,7 @@ struct Disk {
 
 impl Output for Disk {
     fn carry_out(&mut self, order: &Order) -> io::Result<()> {
-        // Once nobody gives leave any more, everything is allowed.
+        // Once nobody grants permission any more, everything is permitted.
         self.leave.recv().unwrap_or(Ok(()))?;
         let mut written = self.written.lock();
         match order {
@@ -72,7 +72,7 @@ impl Scene {
         noted
     }
 
-    /// Notes until nothing more is taken; how many were.
+    /// Notes inputs until one is not taken, and returns how many were.
     fn fill(&mut self, input: impl Fn() -> Input) -> usize {
         let mut taken = 0;
         while self.note(input()) == Noted::Taken {
@@ -148,7 +148,8 @@ fn a_full_disk_ends_the_recording_at_once_and_says_why() {
     assert_eq!(error.to_string(), "cannot write /disk: no storage space");
 }
 
-/// A disk is full for a while, and somebody makes room: a recorder that runs for months must not have ended for good.
+/// A disk is full for a while, and then somebody frees space: a recorder that runs for months must not have ended for
+/// good.
 #[test]
 fn a_folder_that_cannot_be_written_is_tried_again_every_minute_and_tells_the_gap() {
     let mut scene = Scene::within(Some(Limits { folder: 1 << 20, file: 1 << 18 }));
@@ -193,7 +194,7 @@ fn a_folder_that_cannot_be_written_is_tried_again_every_minute_and_tells_the_gap
     assert_eq!(replay.now().map(|now| now.stamp), Some(start.stamp.plus(Duration::from_secs(122))));
 }
 
-/// Else a recording would be made that nobody can play.
+/// Otherwise, recordings would be made that nobody can play.
 #[test]
 fn what_no_reader_would_read_is_not_written() {
     let mut scene = Scene::new();

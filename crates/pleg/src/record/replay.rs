@@ -1,4 +1,4 @@
-//! Plays a recording again.
+//! Plays recordings.
 
 use std::io::BufRead;
 
@@ -9,12 +9,12 @@ use crate::core::{Core, Effect, Input, News};
 use crate::event::PodEvent;
 use crate::health::Health;
 
-/// What a recording gives when it is played.
+/// What playing a recording yields.
 #[derive(Debug)]
 pub enum Played {
-    /// An event that subscribers heard.
+    /// An event that subscribers received.
     Event(PodEvent),
-    /// So many inputs were not recorded here. What follows does not follow from what came before.
+    /// This many inputs were not recorded here. What comes after this does not follow from what came before.
     Gap(u64),
 }
 
@@ -25,15 +25,15 @@ pub struct Replay<R> {
     core: Option<Box<Core>>,
     last_list: LastList,
     now: Option<Now>,
-    /// What has been played and not been taken, last first.
+    /// What has been played and has not been returned yet, last first.
     played: Vec<Played>,
-    /// An input that was read, and lies in the future.
+    /// An input that has been read but was not wanted yet.
     ahead: Option<(Now, Input)>,
     lost_answers: u64,
 }
 
 impl<R: BufRead> Replay<R> {
-    /// Plays this recording from its start.
+    /// Starts to play a recording from its beginning.
     pub fn new(recording: Recording<R>) -> Self {
         Self {
             recording,
@@ -46,7 +46,7 @@ impl<R: BufRead> Replay<R> {
         }
     }
 
-    /// What is recorded.
+    /// The header of the recording.
     #[must_use]
     pub fn header(&self) -> &super::Header {
         self.recording.header()
@@ -58,7 +58,8 @@ impl<R: BufRead> Replay<R> {
         self.now
     }
 
-    /// What happens next, as long as it happens while `is_wanted`; `None` at the end.
+    /// Plays on, and returns the next event or gap. Inputs are played only while `is_wanted` holds for their moment.
+    /// `None` at the end of the recording, or if the next input is not wanted: see [`has_more`](Self::has_more).
     ///
     /// # Errors
     ///
@@ -101,7 +102,8 @@ impl<R: BufRead> Replay<R> {
     fn play(&mut self, now: Now, mut input: Input) {
         self.now = Some(now);
         let Some(core) = &mut self.core else { return };
-        // By the same rules every answer finds its question, and one that comes too late finds none.
+        // With the same rules, every answer finds its request, and one that came too late finds none, as when it was
+        // recorded.
         if self.recording.header().rules != RULES && !core.fit(&mut input) {
             self.lost_answers += 1;
         }
@@ -113,21 +115,21 @@ impl<R: BufRead> Replay<R> {
         self.played.reverse();
     }
 
-    /// How many answers of a recording by other rules found no question, so far: by the rules of this version, nobody asked.
-    /// What they said, and events that follow from it, may be missing.
+    /// How many answers so far had no open request, in a recording made with other rules: this version did not ask.
+    /// What they said, and the events that follow from it, may be missing.
     #[must_use]
     pub fn lost_answers(&self) -> u64 {
         self.lost_answers
     }
 
-    /// Whether there is more to play, later than what was wanted.
+    /// Whether there is more to play, which was not wanted yet.
     #[must_use]
     pub fn has_more(&self) -> bool {
         self.ahead.is_some()
     }
 
-    /// The health of the PLEG at a moment after the last input that was played. Which calls were under way is not
-    /// recorded.
+    /// Returns the health of the PLEG at a moment after the last input that was played. Calls in progress are not
+    /// recorded, so they are missing from it. `None` before the first state.
     #[must_use]
     pub fn health(&self, at: Stamp) -> Option<Health> {
         Some(self.core.as_ref()?.health(&[], at))

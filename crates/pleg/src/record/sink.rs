@@ -1,8 +1,8 @@
-//! Where a recording goes: one file, or a folder of files of which the oldest are removed.
+//! The destination of a recording: one file, or a folder of files of which the oldest are removed.
 //!
-//! A thread of its own writes, so that a slow disk slows nothing but the recording. What waits for it is bounded, by
-//! number and by bytes. When it cannot write any more it says so once. One file ends with that; a folder goes on with another
-//! file, as soon as one can be written.
+//! A separate thread writes, so that a slow disk slows down nothing but the recording. What waits for it is bounded,
+//! both in number and in bytes. When it cannot write any more, it reports that once. A recording into one file then
+//! ends; one into a folder continues with another file as soon as one can be written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use tokio::sync::watch;
 
 use super::files::{Files, Output};
 
-/// How many pieces may wait to be written.
+/// How many orders may wait to be carried out.
 const WAITING: usize = 256;
-/// How many bytes may wait before no more is taken. A single piece may be larger.
+/// How many bytes may wait before no more are taken. A single order may be larger.
 const WAITING_BYTES: usize = 16 << 20;
 
 /// Why there is no recording.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot write {}: {source}", path.display())]
 pub struct RecordError {
-    /// Which file or folder.
+    /// The file or folder.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The error of the system.
     pub source: Arc<io::Error>,
 }
 
@@ -36,16 +36,17 @@ impl RecordError {
     }
 }
 
-/// What the thread is asked to do.
+/// An order to the writing thread.
 #[derive(Debug)]
 pub(super) enum Order {
     Write(Vec<u8>),
-    /// Ends the file with this, and begins the next one with that. In one order, so that no file lacks its header.
+    /// Ends the file with `last`, and begins the next one with `first`. This is a single order, so that no file lacks
+    /// its header.
     NextFile {
         last: Vec<u8>,
         first: Vec<u8>,
     },
-    /// Begins a file after one that could not be written, with all that is needed to play it.
+    /// Begins a new file after one that could not be written, with everything that is needed to play it.
     Anew(Vec<u8>),
 }
 
@@ -58,23 +59,23 @@ impl Order {
     }
 }
 
-/// How large a recording may become, if there is a limit.
+/// The size limits of a recording.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// All files together.
+    /// The largest size of all files together.
     pub(super) folder: u64,
-    /// From which size on the next file is begun.
+    /// The size from which on the next file is begun.
     pub(super) file: u64,
 }
 
-/// What waits for the thread.
+/// What is waiting for the thread.
 #[derive(Debug, Default)]
 struct Waiting {
     orders: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-/// The end of it that the recorder holds.
+/// The end that the recorder holds.
 #[derive(Debug)]
 pub(super) struct Sink {
     orders: Option<SyncSender<Order>>,
@@ -86,20 +87,20 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Everything into one file, which must not be there yet.
+    /// Writes everything into one file, which must not exist yet.
     pub(super) fn file(path: &Path) -> Result<Self, RecordError> {
         let files = Files::one(path).map_err(|source| RecordError::new(path, source))?;
         Ok(Self::start(path, None, files))
     }
 
-    /// Into files in a folder, which together are never larger than `size`: the oldest make room for the newest.
+    /// Writes into files in a folder, which are never larger than `size` together: the oldest make room for the newest.
     pub(super) fn ring(folder: &Path, size: u64) -> Result<Self, RecordError> {
         let files = Files::ring(folder, size).map_err(|source| RecordError::new(folder, source))?;
         let limits = Limits { folder: size, file: size / Files::IN_A_RING };
         Ok(Self::start(folder, Some(limits), files))
     }
 
-    /// Into anything. `path` is what errors name.
+    /// Writes to any output. `path` is what errors name.
     pub(super) fn start(path: &Path, limits: Option<Limits>, output: impl Output) -> Self {
         let (orders, taken) = sync_channel(WAITING);
         let (failed, trouble) = watch::channel(None);
@@ -113,43 +114,43 @@ impl Sink {
         Self { orders: Some(orders), waiting, thread: Some(thread), trouble, path, limits }
     }
 
-    /// Why nothing can be written, as long as that is so.
+    /// Watches why nothing can be written, for as long as that is so.
     pub(super) fn trouble(&self) -> watch::Receiver<Option<RecordError>> {
         self.trouble.clone()
     }
 
-    /// The file, or the folder.
+    /// The path of the file or folder.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether nothing can be written any more.
+    /// Whether nothing will be written any more.
     pub(super) fn has_failed(&self) -> bool {
-        // The thread tells why before it lets go.
+        // The thread reports why before it closes the channel.
         (self.limits.is_none() && self.trouble.borrow().is_some()) || self.trouble.has_changed().is_err()
     }
 
-    /// Whether what is given to it is lost, until [`Order::Anew`] can be carried out.
+    /// Whether orders are lost until an [`Order::Anew`] can be carried out.
     pub(super) fn is_broken(&self) -> bool {
         self.trouble.borrow().is_some()
     }
 
-    /// Whether something more may be given to it.
+    /// Whether another order may be given.
     pub(super) fn has_room(&self) -> bool {
         self.waiting.orders.load(Ordering::Relaxed) < WAITING
             && self.waiting.bytes.load(Ordering::Relaxed) < WAITING_BYTES
     }
 
-    /// Whether it has done all that it was given, and [said](Self::is_broken) what became of it.
+    /// Whether all orders have been carried out, and their outcome is [known](Self::is_broken).
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.orders.load(Ordering::Acquire) == 0
     }
 
-    /// Has something written; false if too much waits already, or nothing can be written any more.
+    /// Gives an order. Returns false if too much is waiting already, or nothing can be written any more.
     pub(super) fn order(&self, order: Order) -> bool {
         let Some(orders) = &self.orders else { return false };
         let bytes = order.bytes();
-        // Counted first: the thread may have taken it before we go on.
+        // Counted first, since the thread may be done with it before this continues.
         self.waiting.orders.fetch_add(1, Ordering::Relaxed);
         self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
         let is_taken = orders.try_send(order).is_ok();
@@ -159,12 +160,12 @@ impl Sink {
         is_taken
     }
 
-    /// Writes the last piece, however long it takes, and says whether all could be written.
+    /// Writes the last piece, however long that takes, and returns whether everything could be written.
     pub(super) fn finish(&mut self, last: Vec<u8>) -> Result<(), RecordError> {
         if let Some(orders) = self.orders.take() {
             self.waiting.orders.fetch_add(1, Ordering::Relaxed);
             self.waiting.bytes.fetch_add(last.len(), Ordering::Relaxed);
-            // If the thread has ended, it has said why.
+            // If the thread has ended, it has reported why.
             let _ = orders.send(Order::Write(last));
         }
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
@@ -181,12 +182,12 @@ impl Waiting {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Writer<O> {
     output: O,
     path: PathBuf,
     waiting: Arc<Waiting>,
-    /// Why nothing can be written, as long as that is so.
+    /// Why nothing can be written, for as long as that is so.
     trouble: watch::Sender<Option<RecordError>>,
     is_ring: bool,
 }
@@ -212,7 +213,7 @@ impl<O: Output> Writer<O> {
             noted?;
             order = orders.try_recv().ok();
         }
-        // Nothing waits: what happened last is what matters if the machine stops now.
+        // Nothing is waiting. If the machine stops now, what happened last is what matters.
         if self.trouble.borrow().is_none() {
             let flushed = self.output.flush();
             self.note(flushed)?;
@@ -223,12 +224,12 @@ impl<O: Output> Writer<O> {
     fn carry_out(&mut self, order: &Order) -> io::Result<()> {
         let is_broken = self.trouble.borrow().is_some();
         match order {
-            // It belongs into a file that cannot be written.
+            // It belongs to a file that cannot be written.
             Order::Write(_) | Order::NextFile { .. } if is_broken => Ok(()),
             Order::Write(_) | Order::NextFile { .. } => self.output.carry_out(order),
             Order::Anew(_) => {
                 self.output.carry_out(order)?;
-                tracing::info!("the recording in {} goes on", self.path.display());
+                tracing::info!("the recording in {} continues", self.path.display());
                 self.trouble.send_replace(None);
                 Ok(())
             }
@@ -240,11 +241,11 @@ impl<O: Output> Writer<O> {
         let error = RecordError::new(&self.path, source);
         let before = self.trouble.send_replace(Some(error.clone()));
         if !self.is_ring {
-            tracing::error!("the recording has ended, and nothing more is recorded: {error}");
+            tracing::error!("the recording has stopped: {error}");
             return Err(Ended);
         }
         if before.is_none() {
-            tracing::warn!("nothing is recorded, which is tried again every minute: {error}");
+            tracing::warn!("cannot record, trying again every minute: {error}");
             self.output.make_room();
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! The records of all pods, and which of them a container or sandbox is in.
+//! The records of all pods, and an index of the pods that containers and sandboxes are in.
 //!
-//! Some announcements name no pod, so whose they are is looked up by id. What a record shows changes here only (its
-//! views are out of reach elsewhere), so the index always says what a search of all records would.
+//! Some announcements name no pod, so their pod is looked up by id. What a record shows can be changed only here (its
+//! views are private elsewhere), so the index always agrees with the records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::{Latest, Record, Snapshot};
 use crate::event::Trigger;
 
-/// In the order in which they came, which is nearly that in which a list names them: one after another in memory.
+/// Roughly in the order in which a list names the pods, so that they are adjacent in memory.
 type Records = IndexMap<PodUid, Record, RandomState>;
 
-/// All records, by pod and by what they show.
+/// All records, by pod, and an index of what they show.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Records")]
 pub(crate) struct Register {
     records: Records,
-    /// Every id that the committed or the newest view of a pod shows, with the pod. In order, and of all the pods that
-    /// show it: what is found must not depend on what else a runtime says, or in which order.
+    /// Every id that the committed or the newest view of a pod shows, with the pod. It is ordered, and includes every
+    /// pod that shows the id, so that a lookup does not depend on what else a runtime reports, or in which order.
     holders: BTreeSet<(Arc<str>, PodUid)>,
 }
 
@@ -44,13 +44,13 @@ impl Register {
         self.records.get_mut(uid)
     }
 
-    /// The record of a pod, a new one if there was none.
+    /// The record of a pod, which is created if there is none.
     pub(crate) fn get_or_add(&mut self, pod: &PodRef, is_from_before: bool) -> &mut Record {
         let new = || Record::new(pod.clone(), is_from_before);
         self.records.entry(pod.uid.clone()).or_insert_with(new)
     }
 
-    /// Makes room for so many pods in all, and no more than that.
+    /// Reserves space for this many pods in all, and no more.
     pub(crate) fn make_room(&mut self, pods: usize) {
         self.records.reserve_exact(pods.saturating_sub(self.records.len()));
     }
@@ -63,19 +63,19 @@ impl Register {
         self.records.values_mut()
     }
 
-    /// The record of the pod that a container or sandbox is in, as its committed or its newest view shows.
+    /// The record of the pod whose committed or newest view shows this container or sandbox.
     pub(crate) fn holder(&self, id: &Arc<str>) -> Option<&Record> {
         let first = (id.clone(), PodUid::from(""));
         let (found, uid) = self.holders.range(first..).next()?;
         if found == id { self.records.get(uid) } else { None }
     }
 
-    /// A list has shown the pod.
+    /// Notes that a list or look has shown the pod.
     pub(crate) fn list(&mut self, uid: &PodUid, snapshot: Snapshot) {
         self.change(uid, |record| record.latest = Latest::Listed(Arc::new(snapshot)));
     }
 
-    /// A look has found that the runtime no longer knows the pod.
+    /// Notes that the runtime no longer knows the pod.
     pub(crate) fn lose(&mut self, uid: &PodUid, trigger: Trigger) {
         self.change(uid, |record| record.latest = Latest::Gone(trigger));
     }
@@ -97,7 +97,8 @@ impl Register {
     /// Changes what a record shows.
     fn change(&mut self, uid: &PodUid, change: impl FnOnce(&mut Record)) {
         let Some(record) = self.records.get_mut(uid) else { return };
-        // All of them leave and come back, so that an id is shared with the view that shows it, not with an old one.
+        // All ids are removed and added again, so that they are shared with the view that shows them now, not with an
+        // old one.
         for id in record.ids() {
             self.holders.remove(&(id, uid.clone()));
         }
@@ -105,7 +106,7 @@ impl Register {
         self.holders.extend(record.ids().map(|id| (id, uid.clone())));
     }
 
-    /// Whether the index says what a search of all records finds.
+    /// Checks that the index agrees with a search of all records.
     #[cfg(test)]
     pub(crate) fn assert_index_is_true(&self) {
         let by_search: BTreeSet<(Arc<str>, PodUid)> =
@@ -156,7 +157,7 @@ mod tests {
         Lose {
             pod: usize,
         },
-        /// Of what was listed last.
+        /// Commits what was listed last.
         Commit {
             pod: usize,
         },
@@ -166,7 +167,7 @@ mod tests {
     }
 
     const PODS: [&str; 3] = ["A", "B", "C"];
-    /// Of containers and sandboxes of any pod: nothing is said of what a runtime may call them.
+    /// Ids of containers and sandboxes of any pod: a runtime may choose any.
     const IDS: [&str; 5] = ["1", "2", "3", "4", "5"];
 
     fn op() -> impl Strategy<Value = Op> {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     proptest! {
-        /// Also if two pods show the same id, and after it was written and read.
+        /// Even if two pods show the same id, and after serialising and deserialising.
         #[test]
         fn the_index_says_what_a_search_finds(ops in prop::collection::vec(op(), 0..40)) {
             let mut register = Register::default();

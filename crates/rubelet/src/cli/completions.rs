@@ -11,7 +11,7 @@ use clap_complete::Shell;
 For zsh:  rubelet completions zsh > \"${fpath[1]}/_rubelet\"\n\
 For fish: rubelet completions fish > ~/.config/fish/completions/rubelet.fish")]
 pub(super) struct Args {
-    /// Which shell
+    /// The shell
     shell: Shell,
 }
 

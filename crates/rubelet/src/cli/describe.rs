@@ -18,7 +18,7 @@ pub(super) struct Args {
     local: LocalArgs,
     #[command(flatten)]
     pod: OnePod,
-    /// The `v1.Pod` with its status, not words; without an agent, what the runtime lists
+    /// Print the `v1.Pod` with its status instead of a description; without an agent, what the runtime lists
     #[arg(long, short, value_enum)]
     output: Option<Structured>,
 }

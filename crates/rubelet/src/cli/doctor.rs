@@ -19,10 +19,13 @@ use crate::watch::{Events, Format};
 /// The arguments of `rubelet doctor`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "If an agent runs with the data folder, it is asked: it has watched the runtime all the time, and nothing new is \
-opened beside it. With --runtime-endpoint, without an agent, or if the agent does not answer, the runtime itself is looked \
-at.\n\nEnds with 0 if there is no problem (there may be warnings), with 1 if there is one, and with 2 \
-if it cannot tell: as a custom plugin of node-problem-detector does."
+    after_help = "If an agent is running with the data folder, doctor asks it: the agent has watched the runtime all along, and no \
+second connection is opened. With --runtime-endpoint, without an agent, or if the agent does not answer, doctor checks the \
+runtime itself.\n\n\
+Exit codes, as for a custom plugin of node-problem-detector:\n  \
+0  no problem (there may be warnings)\n  \
+1  a problem\n  \
+2  unknown"
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -31,15 +34,15 @@ pub(super) struct Args {
     #[command(flatten)]
     place: Place,
 
-    /// How long to look at a runtime
+    /// How long to observe the runtime
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = crate::span::parse)]
     time: Duration,
 
-    /// Whether to follow the runtime's events
+    /// Whether to follow the runtime's event stream
     #[arg(long, value_enum, default_value_t = Events::Auto)]
     events: Events,
 
-    /// Words for people, or JSON
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
 }
@@ -54,9 +57,10 @@ pub(super) fn run(args: &Args) -> ExitCode {
     };
     let examined = runtime.block_on(async {
         tokio::select! {
-            () = told_to_end() => Err("interrupted before it could tell".to_owned()),
+            () = told_to_end() => Err("interrupted before there was a result".to_owned()),
             // A runtime may stand still with those who do not read its events, and what stands still sees nothing.
-            () = standstill::asked_for() => Err("stopped before it could tell, so it has ended".to_owned()),
+            () = standstill::asked_for() => Err("stopped (SIGTSTP) before there was a result, so the check was given \
+                                                 up".to_owned()),
             facts = examine_what_is_there(args) => facts,
         }
     });

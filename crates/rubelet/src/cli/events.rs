@@ -15,33 +15,33 @@ use crate::summary::now;
 
 /// The arguments of `rubelet events`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Asks the agent, which remembers the last of each pod for as long as it runs.")]
+#[command(after_help = "The agent remembers the latest events of each pod for as long as it runs.")]
 pub(super) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Only of this pod: `name` or `namespace/name`
+    /// Show only events of this pod: `name` or `namespace/name`
     #[arg(value_name = "POD")]
     pod: Option<PodName>,
-    /// Only of pods of this namespace
+    /// Show only events in this namespace
     #[arg(long, short)]
     namespace: Option<String>,
-    /// Of pods of all namespaces, which is what is shown anyway
+    /// Show all namespaces (the default)
     #[arg(long, short = 'A', conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Only of these types
+    /// Show only events of these types
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TYPE")]
     types: Vec<Type>,
-    /// A `v1.EventList`, not a table
+    /// Print a `v1.EventList` instead of a table
     #[arg(long, short, value_enum)]
     output: Option<Structured>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Type {
-    /// All is well
+    /// Nothing is wrong
     #[value(name = "Normal", alias = "normal")]
     Normal,
-    /// Somebody should look
+    /// Something needs attention
     #[value(name = "Warning", alias = "warning")]
     Warning,
 }
@@ -75,7 +75,8 @@ pub(super) fn run(args: &Args) -> ExitCode {
             }
             Ok(None) => super::fail(
                 crate::exit::Failure::Runtime,
-                &"no agent runs, and only an agent remembers events; `rubelet run PATH` starts one, and `rubelet watch` shows what a runtime does",
+                &"no agent is running, and only an agent remembers events; start one with `rubelet run PATH`, or \
+                  follow a runtime with `rubelet watch`",
             ),
             Err(error) => super::fail(error.failure(), &error),
         }

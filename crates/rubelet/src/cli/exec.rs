@@ -18,16 +18,16 @@ use crate::pods::{NotOne, Pods};
 /// The arguments of `rubelet exec`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without a terminal and without input; the output comes when the command has ended. Ends with the \
-command's own code, or with 1 if it could not be run, or if its output reached 16 MiB, where runtimes cut it."
+    after_help = "There is no terminal and no stdin; the output is printed once the command has ended.\n\n\
+The exit code is that of the command, or 1 if it could not be run or if its output reached 16 MiB, where runtimes cut it off."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     local: LocalArgs,
     #[command(flatten)]
     pod: OnePod,
-    /// The container [default: that of the annotation kubectl.kubernetes.io/default-container, the only one that runs, or the
-    /// first]
+    /// The container [default: the one in the annotation kubectl.kubernetes.io/default-container, else the only one that is
+    /// running, else the first]
     #[arg(long, short)]
     container: Option<String>,
     /// The command and its arguments
@@ -37,25 +37,25 @@ pub(super) struct Args {
 
 #[derive(Debug, thiserror::Error)]
 enum ExecError {
-    #[error("{0}")]
+    #[error(transparent)]
     Unreachable(#[from] Unreachable),
-    #[error("{0}")]
+    #[error(transparent)]
     NotOne(#[from] NotOne),
-    #[error("no container of this pod runs")]
+    #[error("no container of this pod is running")]
     NothingRuns,
     #[error("the pod has no container {name}{}", those(.there))]
     NoContainer { name: String, there: Vec<String> },
-    #[error("container {0} does not run")]
+    #[error("container {0} is not running")]
     NotRunning(String),
-    #[error("say which container with -c: {}", .0.join(", "))]
+    #[error("choose a container with -c: {}", .0.join(", "))]
     WhichContainer(Vec<String>),
     #[error("{}", .0.explanation())]
     Call(rubelet_cri::Error),
     #[error("{}", super::cannot_print(.0))]
     Unprintable(io::Error),
     #[error(
-        "the output is cut: a runtime passes on 16 MiB of it and no more, and the command ended with {0}; write it to a file \
-         in the container, or have less of it"
+        "the output was cut: runtimes pass on at most 16 MiB (the command exited with {0}); reduce the output, or \
+         write it to a file in the container"
     )]
     Cut(i32),
 }
@@ -234,13 +234,13 @@ mod tests {
         let failure = |text: &str| Err(text.to_owned());
         assert_eq!(choice(&all, Some("web")), Ok("web-1".to_owned()));
         assert_eq!(choice(&all[..2], None), Ok("web-1".to_owned()));
-        assert_eq!(choice(&all, None), failure("say which container with -c: log, web"));
+        assert_eq!(choice(&all, None), failure("choose a container with -c: log, web"));
         assert_eq!(choice_of(&all, None, "log"), Ok("log-0".to_owned()), "the first of the pod");
-        assert_eq!(choice_of(&all, None, "setup"), failure("say which container with -c: log, web"));
+        assert_eq!(choice_of(&all, None, "setup"), failure("choose a container with -c: log, web"));
         assert_eq!(choice_of(&all, Some("web"), "log"), Ok("web-1".to_owned()));
         assert_eq!(
             choice_of(&[], Some("web"), "web"),
-            failure("container web does not run"),
+            failure("container web is not running"),
             "it was not made yet"
         );
         assert_eq!(choice_of(&[], Some("wbe"), "web"), failure("the pod has no container wbe; it has web"));
@@ -249,8 +249,8 @@ mod tests {
             choice(&all, Some("wbe")),
             failure("the pod has no container wbe; it has log, setup, web")
         );
-        assert_eq!(choice(&all, Some("setup")), failure("container setup does not run"));
-        assert_eq!(choice(&all[3..], None), failure("no container of this pod runs"));
+        assert_eq!(choice(&all, Some("setup")), failure("container setup is not running"));
+        assert_eq!(choice(&all[3..], None), failure("no container of this pod is running"));
         let meant = |name: &str, wanted| {
             let known = ContainerNames { all: vec![name.to_owned()], default: Some(name.to_owned()) };
             choice_among(&all[1..], wanted, &known)
@@ -258,10 +258,10 @@ mod tests {
         assert_eq!(meant("log", None), Ok("log-0".to_owned()));
         assert_eq!(
             meant("web", None),
-            failure("container web does not run"),
+            failure("container web is not running"),
             "though another is the only one"
         );
-        assert_eq!(meant("new", None), failure("container new does not run"), "it was not made yet");
+        assert_eq!(meant("new", None), failure("container new is not running"), "it was not made yet");
         assert_eq!(meant("web", Some("log")), Ok("log-0".to_owned()));
     }
 }

@@ -20,10 +20,11 @@ use crate::log::remark;
 
 /// The arguments of `rubelet image`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Ends with 0 when everything asked for was done; with 1 if the store or the disk does not work; \
-with 4 if an image is not there, cannot be had or is refused; with 2 for a wrong command line."
-)]
+#[command(after_help = "Exit codes:\n  \
+0  success\n  \
+1  the image store or the disk failed\n  \
+2  wrong usage\n  \
+4  an image does not exist, cannot be obtained or is refused")]
 pub(super) struct Args {
     #[command(flatten)]
     data: DataDir,
@@ -39,24 +40,24 @@ enum Command {
         /// The archive; `-` reads it from standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// The name to give to the image, instead of those in the archive
+        /// Name for the image, instead of those in the archive
         #[arg(long, short, value_name = "NAME")]
         tag: Option<ImageName>,
     },
     /// List the images
     #[command(visible_alias = "list")]
     Ls {
-        /// A table for people, or JSON
+        /// Output format
         #[arg(long, short, value_enum, default_value_t = Format::Table)]
         output: Format,
     },
-    /// Remove names, and images with their last name; by id, the whole image
+    /// Remove names; an image goes with its last name, or when removed by id
     #[command(visible_alias = "remove")]
     Rm {
-        /// Names, ids, or beginnings of ids
+        /// Names, ids or id prefixes
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
-        /// Also images that containers use: these keep running, but cannot be created anew
+        /// Remove images even if containers use them: those keep running, but cannot be recreated
         #[arg(long, short)]
         force: bool,
     },
@@ -65,10 +66,10 @@ enum Command {
         /// The image: `busybox`, `registry.example/team/app:1`, `…@sha256:…`
         #[arg(value_name = "NAME")]
         name: ImageName,
-        /// Credentials, in the format of docker's config.json; by default those of docker or podman
+        /// Credentials file in the format of docker's config.json [default: that of docker or podman]
         #[arg(long, value_name = "FILE", env = "REGISTRY_AUTH_FILE")]
         authfile: Option<PathBuf>,
-        /// The registry speaks HTTP without TLS (one on this machine always may)
+        /// Allow HTTP without TLS for this registry (always allowed for a registry on this machine)
         #[arg(long)]
         plain_http: bool,
     },
@@ -99,7 +100,7 @@ enum Error {
     AuthFile { path: PathBuf, source: AuthError },
     #[error("cannot read {}: {source}", path.display())]
     ReadAuthFile { path: PathBuf, source: io::Error },
-    #[error("{name} is used by {}: remove what uses it first, or use --force", count(*containers as u64, "container"))]
+    #[error("{name} is used by {}; remove those first, or use --force", count(*containers as u64, "container"))]
     InUse { name: String, containers: usize },
     #[error(transparent)]
     System(#[from] io::Error),
@@ -168,7 +169,7 @@ fn import(store: &ImageStore, file: &Path, tag: Option<&ImageName>) -> Result<()
     for image in images.map_err(Box::new)? {
         say(&format!("imported {}", describe(&image)))?;
         if image.repo_tags.is_empty() {
-            remark("the image has no name: import it again with --tag NAME to give it one");
+            remark("the image has no name; import it again with --tag NAME to give it one");
         }
     }
     Ok(())
@@ -217,7 +218,7 @@ fn pull(
     plain_http: bool,
 ) -> Result<(), Error> {
     if store.resolve(&name.to_string()).is_ok_and(|image| image.is_built_in()) {
-        return say("host is built in: there is nothing to pull");
+        return say("host is built in; there is nothing to pull");
     }
     let mut options = PullOptions { auth: credentials(name, authfile)?, ..PullOptions::default() };
     if plain_http {

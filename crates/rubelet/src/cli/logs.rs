@@ -26,52 +26,52 @@ const ASK_AFTER: u32 = 10;
 /// The arguments of `rubelet logs`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Logs are read from disk, so they can be read without agent and runtime, too. With -f it goes on \
-with the next instance when a container is started again, and ends when the agent says that it will not be."
+    after_help = "Logs are read from disk, so neither an agent nor a runtime is needed. With -f, output continues with the next \
+instance when a container restarts, and ends when the agent says that it will not restart."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     local: LocalArgs,
     #[command(flatten)]
     pod: OnePod,
-    /// The container [default: that of the annotation `kubectl.kubernetes.io/default-container`, or the first]
+    /// The container [default: the one in the annotation `kubectl.kubernetes.io/default-container`, else the first]
     #[arg(long, short)]
     container: Option<String>,
-    /// Go on showing what is written
+    /// Keep printing new output
     #[arg(long, short)]
     follow: bool,
-    /// The instance before the last restart
+    /// Show the previous instance of the container
     #[arg(long, short, conflicts_with = "follow")]
     previous: bool,
-    /// Only so many lines from the end; -1 for all
+    /// Number of lines to show from the end; -1 for all
     #[arg(long, value_name = "LINES", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     tail: Option<i64>,
-    /// Only what is younger: `90s`, `5m`, `2h`; `0s` for all
+    /// Only lines newer than this: `90s`, `5m`, `2h`; `0s` for all
     #[arg(long, value_name = "AGE", value_parser = crate::span::parse)]
     since: Option<Duration>,
-    /// Show when each line was written
+    /// Show the time of each line
     #[arg(long)]
     timestamps: bool,
-    /// Where the logs of pods are, if no agent says [default: where the last agent had them, else /var/log/pods]
+    /// Folder with pod logs, if no agent is running [default: that of the last agent, else /var/log/pods]
     #[arg(long, value_name = "DIR")]
     pod_logs_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum LogsError {
-    #[error("{0}")]
+    #[error(transparent)]
     Unreachable(#[from] Unreachable),
-    #[error("{0}")]
+    #[error(transparent)]
     NotOne(#[from] NotOne),
     #[error("there are no logs of {pod} in {}", folder.display())]
     NoPod { pod: String, folder: PathBuf },
     #[error("the pod has no container {name}; it has {}", .there.join(", "))]
     NoContainer { name: String, there: Vec<String> },
-    #[error("say which container with -c: {}", .0.join(", "))]
+    #[error("choose a container with -c: {}", .0.join(", "))]
     WhichContainer(Vec<String>),
-    #[error("container {0} has written nothing yet")]
+    #[error("container {0} has no output yet")]
     Nothing(String),
-    #[error("of container {0} there is no previous instance")]
+    #[error("container {0} has no previous instance")]
     NoPrevious(String),
     #[error("cannot read {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },

@@ -29,7 +29,7 @@ use crate::clean::clean_lines;
 use crate::exit::Failure;
 use crate::log::Log;
 
-/// Keeps pods running, and shows what a container runtime does.
+/// Keeps pods running, and shows what a container runtime does
 #[derive(Debug, Parser)]
 #[command(name = "rubelet", version, propagate_version = true)]
 struct Cli {
@@ -39,11 +39,11 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(completions::Args),
-    /// Show all that is known of a pod
+    /// Show everything known about a pod
     Describe(describe::Args),
-    /// Say what is wrong with the agent or a runtime, and what to do; changes nothing
+    /// Find out what is wrong with the agent or a runtime, and what to do about it; changes nothing
     Doctor(doctor::Args),
     /// Show what happened to pods
     Events(events::Args),
@@ -51,21 +51,21 @@ enum Command {
     Exec(exec::Args),
     /// Import, pull, list and remove the images of the embedded runtime
     Image(image::Args),
-    /// Show what containers have written
+    /// Print the logs of a container
     Logs(logs::Args),
     /// Show the pods of this machine
     Ps(ps::Args),
-    /// Record what a runtime does to its pods, to be replayed later; changes nothing
+    /// Record what a runtime does to its pods, for `rubelet replay`; changes nothing
     Record(record::Args),
-    /// Play a recording again: the same events, in the same order
+    /// Replay a recording: the same events, in the same order
     Replay(replay::Args),
-    /// Keep the pods of manifests running
+    /// Run the pods of manifests, and keep them running
     Run(run::Args),
     /// Run the embedded container runtime alone, for crictl, a kubelet or another agent
     Runtime(runtime::Args),
-    /// End pods
+    /// Stop pods
     Stop(stop::Args),
-    /// Show what happens to the pods of a runtime, as it happens; changes nothing
+    /// Show pod events of a runtime as they happen; changes nothing
     Watch(watch::Args),
 }
 

@@ -7,7 +7,7 @@ pub(super) struct OnePod {
     /// The pod: `name` or `namespace/name`
     #[arg(value_name = "POD")]
     pod: PodName,
-    /// Only look in this namespace
+    /// Namespace of the pod
     #[arg(long, short)]
     namespace: Option<String>,
 }

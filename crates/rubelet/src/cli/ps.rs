@@ -16,18 +16,18 @@ use crate::summary::{now, span};
 /// The arguments of `rubelet ps`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Asks the agent; without one, the runtime, which knows what runs but not what should."
+    after_help = "Asks the agent; without one, the runtime, which knows what is running but not what should be."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     local: LocalArgs,
-    /// Only pods of this namespace
+    /// Show only pods in this namespace
     #[arg(long, short)]
     namespace: Option<String>,
-    /// Pods of all namespaces, which is what is shown anyway
+    /// Show all namespaces (the default)
     #[arg(long, short = 'A', conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// A table for people, with more columns, names alone, or a `v1.PodList`; without an agent, what the runtime lists
+    /// Output format; without an agent, JSON and YAML are what the runtime lists
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,
 }
@@ -36,13 +36,13 @@ pub(super) struct Args {
 enum Format {
     /// A table
     Table,
-    /// A table with addresses, nodes, and what is wrong
+    /// A table with addresses, nodes and problems
     Wide,
-    /// One `namespace/name` a line
+    /// One `namespace/name` per line
     Name,
-    /// JSON
+    /// A `v1.PodList` in JSON
     Json,
-    /// YAML
+    /// A `v1.PodList` in YAML
     Yaml,
 }
 

@@ -21,15 +21,19 @@ use crate::watch::Events;
 /// The arguments of `rubelet record`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Only reads from the runtime. What pods run with (environment, annotations, mounts) is not \
-recorded. Ends with 0 when the time is over or on Ctrl-C; with 3 if the runtime cannot be reached at the start; with 1, \
-and at once, if the file cannot be written any more. Ctrl-Z hangs up first: a runtime may stand still with those who do not read its events."
+    after_help = "Only reads from the runtime. The environment, annotations and mounts of pods are not recorded. Ctrl-Z closes the \
+connection before it stops: a runtime may block on a client that does not read its events.\n\n\
+Exit codes:\n  \
+0  the time is over, or Ctrl-C\n  \
+1  the file can no longer be written\n  \
+2  wrong usage\n  \
+3  the runtime cannot be reached at the start"
 )]
 pub(super) struct Args {
     #[command(flatten)]
     runtime: RuntimeArgs,
 
-    /// The file to make; it must not be there yet
+    /// File to create; it must not exist
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 
@@ -99,10 +103,10 @@ async fn record(args: &Args, log: &Log) -> Result<(), (Failure, String)> {
     pleg.stop().await;
     if let Some(recorder) = pleg.record(None) {
         let finished = recording::finish(recorder).await;
-        finished.map_err(|error| (Failure::System, format!("the recording is not complete: {error}")))?;
+        finished.map_err(|error| (Failure::System, format!("the recording is incomplete: {error}")))?;
     }
     let heard = crate::count::count(count, "event");
-    log.print(&format!("{heard}; play again with: rubelet replay {}", args.output.display()));
+    log.print(&format!("{heard}; replay with: rubelet replay {}", args.output.display()));
     Ok(())
 }
 
@@ -115,6 +119,6 @@ async fn count_events(events: &mut Subscription, count: &mut u64) {
 fn until(time: Option<Duration>) -> String {
     match time {
         Some(time) => format!(" for {}", pleg::GoDuration(time)),
-        None => "; Ctrl-C ends it".to_owned(),
+        None => "; stop with Ctrl-C".to_owned(),
     }
 }

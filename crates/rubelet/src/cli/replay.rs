@@ -17,29 +17,29 @@ use crate::watch::{Filter, Format, event_line};
 /// The arguments of `rubelet replay`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Ends with 6 if the recording is damaged; what comes before the damage is played all the same."
+    after_help = "The exit code is 6 if the recording is damaged; what comes before the damage is still replayed."
 )]
 pub(super) struct Args {
-    /// A file that `rubelet record` made, or one of the folder of `rubelet run --record-dir`
+    /// A file made by `rubelet record`, or one from the folder of `rubelet run --record-dir`
     file: PathBuf,
 
-    /// Stop at this moment: a time (2026-11-16T12:00:00Z), or so long after the start (90s)
+    /// Stop at this time (2026-11-16T12:00:00Z), or this long after the start (90s)
     #[arg(long, value_name = "TIME", value_parser = Until::parse)]
     until: Option<Until>,
 
-    /// Only pods of these namespaces
+    /// Show only pods in these namespaces
     #[arg(long, short, value_delimiter = ',')]
     namespace: Vec<String>,
 
-    /// Only these pods, by name
+    /// Show only these pods, by name
     #[arg(long, value_delimiter = ',')]
     pod: Vec<String>,
 
-    /// Print the PLEG's health at the end, instead of the events
+    /// Print the PLEG's health at the end instead of the events
     #[arg(long)]
     health: bool,
 
-    /// Lines for people, or one JSON object a line
+    /// Output format; JSON is one object per line
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
 }
@@ -56,7 +56,7 @@ impl Until {
         match text.parse() {
             Ok(moment) => Ok(Self::Moment(moment)),
             Err(_) => crate::span::parse(text).map(Self::After).map_err(|_| {
-                format!("{text:?} is neither a time (2026-11-16T12:00:00Z) nor a length of time (90s)")
+                format!("{text:?} is neither a time (2026-11-16T12:00:00Z) nor a duration (90s)")
             }),
         }
     }
@@ -96,8 +96,8 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Err(Trouble::Print(error)) => super::fail(Failure::System, &format!("cannot print: {error}")),
         Err(Trouble::Folder(files)) => {
             let there = match &files[..] {
-                [] => "and there is nothing in it".to_owned(),
-                files => format!("play one of its files, the oldest first: {}", files.join(", ")),
+                [] => "and it is empty".to_owned(),
+                files => format!("replay its files one by one, oldest first: {}", files.join(", ")),
             };
             super::fail(Failure::Usage, &format!("{} is a folder; {there}", args.file.display()))
         }
@@ -143,9 +143,7 @@ fn replay(args: &Args) -> Result<(), Trouble> {
             Ok(Some(Played::Event(_))) => others += 1,
             Ok(Some(Played::Gap(inputs))) => {
                 out.flush().map_err(Trouble::Print)?;
-                remark(format_args!(
-                    "here {inputs} inputs were not recorded, since they could not be written"
-                ));
+                remark(format_args!("{inputs} inputs are missing here: they could not be written"));
             }
             Ok(None) => break Ok(()),
             Err(damage) => break Err(Trouble::Damage(damage)),
@@ -165,18 +163,18 @@ fn replay(args: &Args) -> Result<(), Trouble> {
                 };
                 writeln!(out, "{text}").map_err(Trouble::Print)?;
             }
-            None => remark("nothing is recorded up to that moment, so nothing is known of the health"),
+            None => remark("nothing was recorded up to that moment, so the health is unknown"),
         }
     } else if shown == 0 && ended.is_ok() {
         remark(match others {
             0 => "no events".to_owned(),
-            _ => format!("no events of what was asked for, and {others} of others"),
+            _ => format!("no matching events ({others} others)"),
         });
     }
     out.flush().map_err(Trouble::Print)?;
     if replay.lost_answers() > 0 {
         remark(format_args!(
-            "{} of its answers fit no question of this version, so events may be missing",
+            "{} recorded answers match no call of this version, so events may be missing",
             replay.lost_answers()
         ));
     }
@@ -187,7 +185,8 @@ fn replay(args: &Args) -> Result<(), Trouble> {
 fn other_rules(rules: u32) -> Option<String> {
     (rules != RULES).then(|| {
         format!(
-            "recorded by rules {rules} of the PLEG, and played by rules {RULES}: events may differ from those that were heard"
+            "recorded by a PLEG with rules {rules}, replayed with rules {RULES}: events may differ from the original \
+             ones"
         )
     })
 }
@@ -216,7 +215,7 @@ mod tests {
         assert_eq!(other_rules(RULES), None);
         for rules in [0, RULES - 1, RULES + 1] {
             let said = other_rules(rules).expect("a remark");
-            assert!(said.starts_with(&format!("recorded by rules {rules} of the PLEG")), "{said}");
+            assert!(said.starts_with(&format!("recorded by a PLEG with rules {rules}, ")), "{said}");
         }
     }
 

@@ -20,66 +20,71 @@ use crate::run::{Ended, FileConfig, Listen, NodeConfig, Plan, Remarks, RunError,
 /// The arguments of `rubelet run`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Manifests are watched: what is added, changed or removed there is started, changed or ended here. \
-The first Ctrl-C ends the agent; pods go on, and `rubelet run` takes over again. `rubelet stop` ends pods.\n\n\
-Ends with 0 when told to, or with --once when all pods succeeded; with 5 if some of them failed, a manifest could not be used, or it was told to end before they had; with 1 if the machine \
-does not let it; with 2 for a wrong command line, or if there is nothing to run; with 3 if the runtime cannot be reached."
+    after_help = "Manifests are watched: pods are started, changed or stopped as their manifests are added, changed or removed. \
+The first Ctrl-C stops the agent; the pods keep running, and the next `rubelet run` takes them over. `rubelet stop` stops pods.\n\n\
+Exit codes:\n  \
+0  stopped on request; with --once: all pods succeeded\n  \
+1  local failure\n  \
+2  wrong usage, or nothing to run\n  \
+3  the runtime cannot be reached\n  \
+5  with --once: not all pods succeeded\n\
+See docs/exit-codes.md."
 )]
 pub(super) struct Args {
-    /// Manifests, or folders of them
+    /// Manifests, or folders with manifests
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// A URL that serves a manifest; may be given more than once
     #[arg(long, value_name = "URL")]
     manifest_url: Vec<String>,
-    /// A file with headers for that URL, one `Name: value` a line; for a single URL only
+    /// A file with headers for that URL, one `Name: value` per line; needs a single URL
     #[arg(long, value_name = "FILE")]
     manifest_url_header_file: Option<PathBuf>,
-    /// The CRI socket of the runtime to use [default: `$CONTAINER_RUNTIME_ENDPOINT`, else the embedded one, started inside]
+    /// CRI socket of the runtime to use [default: `$CONTAINER_RUNTIME_ENDPOINT`, else the embedded runtime in this process]
     #[arg(long, short = 'r', value_name = "unix:///PATH")]
     runtime_endpoint: Option<Endpoint>,
     #[command(flatten)]
     place: Place,
-    /// Where the logs of pods are [default: /var/log/pods]
+    /// Folder for pod logs [default: /var/log/pods]
     #[arg(long, value_name = "DIR")]
     pod_logs_dir: Option<PathBuf>,
-    /// Where to answer HTTP, or `off` [default: 127.0.0.1:10255]
+    /// Address of the HTTP server, or `off` [default: 127.0.0.1:10255]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<Listen>,
-    /// A `KubeletConfiguration`; what the command line says comes before what it says
+    /// A `KubeletConfiguration` file; flags take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// What the node is called; it is part of every pod's name [default: the host's name]
+    /// Name of the node; every pod's name ends with it [default: the host name]
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// The node's address, or one of each family; probes of pods on the host's network go there [default: the machine's]
+    /// Address of the node, or one of each family; probes of pods on the host's network go there [default: the host's]
     #[arg(long, value_name = "IP[,IP]", value_delimiter = ',')]
     node_ip: Vec<IpAddr>,
-    /// Labels of the node, by which pods may select it; beside `kubernetes.io/hostname`, `os` and `arch`
+    /// Extra node labels for node selectors, beside `kubernetes.io/hostname`, `os` and `arch`
     #[arg(long, value_name = "KEY=VALUE,…", value_delimiter = ',', value_parser = label)]
     node_labels: Vec<(String, String)>,
-    /// How many pods the node takes [default: 110]
+    /// Maximum number of pods [default: 110]
     #[arg(long, value_name = "NUMBER")]
     max_pods: Option<usize>,
-    /// Where the CNI configuration for the embedded runtime is; without it, pods off the host's network have loopback only
+    /// Folder with the CNI configuration for the embedded runtime; without it, pods that are not on the host's network have loopback only
     #[arg(long, value_name = "DIR", conflicts_with = "runtime_endpoint")]
     cni_conf_dir: Option<PathBuf>,
-    /// How many images to fetch at the same time [default: 1]
+    /// Number of images to pull at the same time [default: 1]
     #[arg(long, value_name = "NUMBER")]
     parallel_pulls: Option<NonZeroUsize>,
-    /// Record what the runtime does into this folder, for `rubelet replay`; the oldest is removed when it is full
+    /// Record what the runtime does into this folder, for `rubelet replay`; the oldest files are removed when it is full
     #[arg(long, value_name = "DIR")]
     record_dir: Option<PathBuf>,
-    /// How large that folder may become, in MiB
+    /// Maximum size of that folder, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 64, requires = "record_dir", value_parser = clap::value_parser!(u64).range(1..))]
     record_size: u64,
-    /// Run the pods to their end, show their logs, take them down, and end with their result
+    /// Run pods to completion, print their logs, remove them, and exit with their result
     #[arg(long)]
     once: bool,
-    /// With --once: how long the pods may take, as in `10m`. Those that run longer are named and taken down, and have failed
+    /// With --once: time limit for all pods, as in `10m`. Pods that are not done by then are named, removed and count as failed
     #[arg(long, value_name = "TIME", requires = "once", value_parser = crate::span::parse)]
     timeout: Option<Duration>,
-    /// A line for each change, as in a pipe, instead of a table on the terminal
+    /// Print one line per change, as in a pipe, instead of a table on the terminal
     #[arg(long)]
     plain: bool,
 }
@@ -98,7 +103,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     let remarks = Remarks::open(!args.plain && !args.once);
     let wish = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|wish| !wish.trim().is_empty());
     let filter = EnvFilter::try_new(wish.as_deref().unwrap_or(USUAL_LOG)).unwrap_or_else(|error| {
-        remarks.print(&format!("{} is not understood, and has no effect: {error}", EnvFilter::DEFAULT_ENV));
+        remarks.print(&format!("{} is invalid and has no effect: {error}", EnvFilter::DEFAULT_ENV));
         EnvFilter::new(USUAL_LOG)
     });
     let log = tracing_subscriber::fmt().with_ansi(std::io::stderr().is_terminal()).with_env_filter(filter);
@@ -135,7 +140,7 @@ fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> 
     };
     if !config.ignored.is_empty() {
         let ignored = config.ignored.join(", ");
-        remarks.print(&format!("these fields of the configuration have no effect: {ignored}"));
+        remarks.print(&format!("these configuration fields have no effect: {ignored}"));
     }
     let named = match &args.runtime_endpoint {
         Some(endpoint) => Some(endpoint.clone()),
@@ -144,7 +149,7 @@ fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> 
         }
     };
     if named.is_some() && args.cni_conf_dir.is_some() {
-        let why = format!("--cni-conf-dir is for the embedded runtime, and {ENVIRONMENT} names another one");
+        let why = format!("--cni-conf-dir is for the embedded runtime, but {ENVIRONMENT} names another one");
         return Err((Failure::Usage, why));
     }
     let plan = args.plan(named, config, remarks.clone());

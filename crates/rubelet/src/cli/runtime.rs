@@ -15,15 +15,15 @@ use crate::log::Log;
 pub(super) struct Args {
     /// Where to listen for CRI calls
     ///
-    /// By default /run/rubelet/runtime.sock; for a user who is not root, rubelet/runtime.sock in `$XDG_RUNTIME_DIR`.
+    /// Default: /run/rubelet/runtime.sock; for users other than root, rubelet/runtime.sock in `$XDG_RUNTIME_DIR`.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     #[command(flatten)]
     data: DataDir,
-    /// Where the CNI configuration is; without it, pods off the host's network have loopback only
+    /// Folder with the CNI configuration; without it, pods that are not on the host's network have loopback only
     #[arg(long, value_name = "DIR")]
     cni_conf_dir: Option<PathBuf>,
-    /// Where CNI plugins are; may be given more than once
+    /// Folder with CNI plugins; may be given more than once
     #[arg(long, value_name = "DIR", default_values = ["/opt/cni/bin", "/usr/lib/cni"])]
     cni_bin_dir: Vec<PathBuf>,
 }

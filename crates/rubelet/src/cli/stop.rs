@@ -25,9 +25,9 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "rubelet stop [OPTIONS] <POD|--all>",
-    after_help = "With an agent, a pod stays ended until its manifest changes or the agent is started again (one that its \
-restartPolicy does not start anew has finished, and stays so); to end it for good, remove its manifest. Without one, pods are ended in the runtime, all containers of a pod at once, \
-after their preStop hooks, and removed."
+    after_help = "A stopped pod stays stopped until its manifest changes or the agent restarts; a pod whose restartPolicy would \
+not restart it is finished for good. To stop a pod for good, remove its manifest.\n\n\
+Without an agent, pods are stopped in the runtime, all containers of a pod at once, after their preStop hooks, and removed."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -35,13 +35,13 @@ pub(super) struct Args {
     /// The pod: `name` or `namespace/name`
     #[arg(value_name = "POD", required_unless_present = "all", conflicts_with = "all")]
     pod: Option<PodName>,
-    /// Only pods of this namespace
+    /// Only pods in this namespace
     #[arg(long, short)]
     namespace: Option<String>,
-    /// All pods
+    /// Stop all pods
     #[arg(long)]
     all: bool,
-    /// How many seconds containers get to end by themselves [default: what their pod says]
+    /// Seconds that containers get to exit by themselves [default: the pod's grace period]
     #[arg(long, value_name = "SECONDS")]
     grace_period: Option<u64>,
 }
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     super::on_one_thread(async {
         match again_if_ended(async || stop(args).await, NotChosen::has_ended).await {
             Ok(0) => {
-                remark("no pod runs");
+                remark("no pods are running");
                 ExitCode::SUCCESS
             }
             Ok(_) => ExitCode::SUCCESS,
@@ -139,7 +139,7 @@ async fn stop_in_runtime(
             cleaner.remove(&row.uid).await.map_err(|error| not_ended(EndError::Runs(error)))?;
         } else if !may_clean_up {
             remark(format_args!(
-                "what is left of pod {} stays where it is: an agent has the folder, and may start the pod again",
+                "pod {} is not cleaned up: an agent is using the data folder, and may start the pod again",
                 row.uid
             ));
         }
@@ -204,7 +204,7 @@ async fn addresses(client: &RuntimeClient, pod: &RuntimePod) -> Vec<IpAddr> {
 
 fn has_ended(row: &Row) {
     // It has, whether or not that can be shown.
-    let _ = super::show(&(clean(&format!("{} has ended", row.full_name())) + "\n"));
+    let _ = super::show(&(clean(&format!("{} stopped", row.full_name())) + "\n"));
 }
 
 #[cfg(test)]
@@ -324,6 +324,6 @@ mod tests {
         let error = stop(&args).await.expect_err("not ended");
         assert_eq!(error.failure(), Failure::System, "it can be reached");
         let error = error.to_string();
-        assert!(error.contains("shop/one could not be ended") && error.contains("shop/two could"), "{error}");
+        assert!(error.contains("cannot stop shop/one") && error.contains("cannot stop shop/two"), "{error}");
     }
 }

@@ -10,33 +10,35 @@ use crate::watch::{Events, Filter, Format, KindFilter, Watch};
 
 /// The arguments of `rubelet watch`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ends with 0 on Ctrl-C, SIGTERM or when nobody reads its output any more; \
-with 3 if the runtime cannot be reached at the start; with 2 for a wrong command line.")]
+#[command(after_help = "Exit codes:\n  \
+0  Ctrl-C, SIGTERM, or nobody reads the output any more\n  \
+2  wrong usage\n  \
+3  the runtime cannot be reached at the start")]
 pub(super) struct Args {
     #[command(flatten)]
     runtime: RuntimeArgs,
 
-    /// Only pods of these namespaces
+    /// Show only pods in these namespaces
     #[arg(long, short, value_delimiter = ',')]
     namespace: Vec<String>,
 
-    /// Pods of all namespaces, which is what is shown anyway
+    /// Show all namespaces (the default)
     #[arg(long, short = 'A', conflicts_with = "namespace")]
     all_namespaces: bool,
 
-    /// Only these pods, by name
+    /// Show only these pods, by name
     #[arg(long, value_delimiter = ',')]
     pod: Vec<String>,
 
-    /// Only these kinds of events
+    /// Show only these kinds of events
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', ignore_case = true)]
     kinds: Vec<KindFilter>,
 
-    /// Whether to follow the runtime's event stream: with it, changes are seen at once, not once a second
+    /// Whether to follow the runtime's event stream; with it, changes are seen at once, not once a second
     #[arg(long, value_enum, default_value_t = Events::Auto)]
     events: Events,
 
-    /// Lines for people, or one JSON object a line
+    /// Output format; JSON is one object per line
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
 }

@@ -81,9 +81,9 @@ impl AgentFacts {
             findings.push(Finding {
                 name: "syncLoopStands",
                 severity: Severity::Problem,
-                what: "the agent's sync loop stands still: no pod is started, restarted or ended".to_owned(),
+                what: "the agent's sync loop is stuck: no pod is started, restarted or stopped".to_owned(),
                 evidence: problem.clone(),
-                advice: "restart the agent: pods go on meanwhile; keep its log, since this is a fault of the agent",
+                advice: "restart the agent (pods keep running) and keep its log: this is a bug in rubelet",
             });
         }
         if let Some(unknown) = self.report.not_known_yet() {
@@ -91,18 +91,18 @@ impl AgentFacts {
             findings.push(Finding {
                 name: "sourceNotHeard",
                 severity: if is_young { Severity::Unclear } else { Severity::Problem },
-                what: "the agent has not seen the runtime and heard every source yet: until then it ends no pod".to_owned(),
-                evidence: format!("{unknown}, {} after its start", GoDuration::in_tenths(self.report.uptime)),
-                advice: "see whether every path and URL that it was given can be read, and whether the runtime answers",
+                what: "the agent has not yet listed the runtime and read every source; until it has, it ends no pod".to_owned(),
+                evidence: format!("{unknown}, {} after the agent started", GoDuration::in_tenths(self.report.uptime)),
+                advice: "check that every path and URL it was given can be read, and that the runtime answers",
             });
         }
         for source in self.report.sources.iter().filter(|source| !source.problems.is_empty()) {
             findings.push(Finding {
                 name: "sourceProblems",
                 severity: Severity::Warning,
-                what: format!("{}: not every manifest of it can be used", source.name),
+                what: format!("some manifests in {} cannot be used", source.name),
                 evidence: first_of(&source.problems, "\n"),
-                advice: "mend what is named; the pods that ran before go on as they were",
+                advice: "fix what is listed; until then those pods keep running as before",
             });
         }
         self.calls_that_hang(findings);
@@ -123,17 +123,21 @@ impl AgentFacts {
             severity: Severity::Warning,
             what,
             evidence,
-            advice: "see whether the registry answers, and whether the runtime's disk is full; other pods wait for their images, too, if --parallel-pulls is 1",
+            advice: "check whether the registry answers and whether the runtime's disk is full; with \
+                     --parallel-pulls 1 (the default), other pods wait for their images as well",
         };
         findings.extend(one_by_one(
             &slow,
             |(pod, message, age)| {
-                let what = format!("pod {pod}: its image does not come");
-                finding(what, format!("{message}: begun {age} ago, and neither done nor failed"))
+                let what = format!("pod {pod}: its image pull does not finish");
+                finding(what, format!("{message}: started {age} ago, neither finished nor failed"))
             },
             |more| {
                 let names: Vec<String> = more.iter().map(|(pod, ..)| pod.clone()).collect();
-                finding(format!("the images of {} more pods do not come", more.len()), first_of(&names, ", "))
+                finding(
+                    format!("the image pulls of {} more pods do not finish", more.len()),
+                    first_of(&names, ", "),
+                )
             },
         ));
     }
@@ -149,16 +153,17 @@ impl AgentFacts {
             severity: Severity::Warning,
             what,
             evidence,
-            advice: "see what its processes wait for (a process in state D, a volume that hangs) and what the runtime logs of stopping it",
+            advice: "find out what its processes wait for (a process in state D, a volume that hangs), and what the \
+                     runtime's log says about stopping it",
         };
         findings.extend(one_by_one(
             &late,
             |(pod, late)| {
-                finding(format!("pod {pod} does not end"), format!("its grace period was over {late} ago"))
+                finding(format!("pod {pod} does not terminate"), format!("its grace period ended {late} ago"))
             },
             |more| {
                 let names: Vec<String> = more.iter().map(|(pod, _)| pod.clone()).collect();
-                finding(format!("{} more pods do not end", more.len()), first_of(&names, ", "))
+                finding(format!("{} more pods do not terminate", more.len()), first_of(&names, ", "))
             },
         ));
     }
@@ -173,8 +178,8 @@ impl AgentFacts {
             name: "callHangs",
             severity: Severity::Problem,
             what: format!("{} more calls of the agent hang", more.len()),
-            evidence: format!("{} in all, for more than {}", late.len(), GoDuration(CALL_HANGS)),
-            advice: "so many at once are rarely the fault of each pod: look into the runtime's log, and at its disk",
+            evidence: format!("{} in total, for more than {}", late.len(), GoDuration(CALL_HANGS)),
+            advice: "with so many at once, the pods are rarely to blame: check the runtime's log and its disk",
         }));
     }
 
@@ -186,13 +191,14 @@ impl AgentFacts {
         findings.push(Finding {
             name: "probesLate",
             severity: Severity::Warning,
-            what: "probes are asked late: what they would notice is noticed late, too".to_owned(),
+            what: "probes run late, so failures are noticed late".to_owned(),
             evidence: format!(
-                "the latest by {}; {} commands wait for their turn",
+                "the latest by {}; {} commands are queued",
                 GoDuration::in_tenths(probes.longest),
                 probes.waiting
             ),
-            advice: "commands are dear: probe less often, or over the network; see whether the node has processors to spare",
+            advice: "exec probes are expensive: probe less often, or use httpGet, tcpSocket or grpc; check whether \
+                     the node has spare CPU",
         });
     }
 
@@ -213,9 +219,9 @@ impl AgentFacts {
         findings.push(Finding {
             name: "podsInTrouble",
             severity: Severity::Warning,
-            what: format!("{plural} in trouble; the agent itself is not"),
+            what: format!("{plural} in trouble; the agent is fine"),
             evidence: first_of(&bad, "\n"),
-            advice: "`rubelet describe POD` says what happened to it, `rubelet logs --previous POD` what it said last",
+            advice: "`rubelet describe POD` shows what happened, `rubelet logs --previous POD` its last output",
         });
     }
 }
@@ -225,18 +231,18 @@ fn call_hangs(call: &CallReport) -> Finding {
     let target = call.target.as_ref().map(|target| format!(" of {target}")).unwrap_or_default();
     let granted = match call.granted {
         None | Some(Duration::ZERO) => String::new(),
-        Some(granted) => format!(", of which {} were granted", GoDuration::in_seconds(granted)),
+        Some(granted) => format!(", of which {} were expected", GoDuration::in_seconds(granted)),
     };
     Finding {
         name: "callHangs",
         severity: Severity::Problem,
         what: match &call.pod {
-            Some(pod) => format!("pod {pod}: {} hangs, and the pod waits for it", call.call),
+            Some(pod) => format!("pod {pod} is blocked: {} hangs", call.call),
             None => format!("{} hangs", call.call),
         },
         evidence: format!("{}{target} in flight for {age}{granted}", call.call),
-        advice: "look into the runtime's log for what it waits for: a network plugin (CNI), a volume, a process \
-                 that cannot be killed; the other pods are served all the same",
+        advice: "check the runtime's log for what it waits for: a network plugin (CNI), a volume, a process that \
+                 cannot be killed; other pods are not affected",
     }
 }
 

@@ -50,10 +50,30 @@ fn a_source_that_was_not_heard() {
     let unheard = || vec!["file /etc/pods".to_owned(), "http http://x/".to_owned()];
     insta::assert_snapshot!(words(|agent| agent.report.unheard = unheard()));
     let table = [
-        (2_999, true, "unclear: ", "not heard yet: file /etc/pods, http http://x/, 2.9s after its start"),
-        (3_000, true, "problem: ", "not heard yet: file /etc/pods, http http://x/, 3s after its start"),
-        (2_000, false, "unclear: ", "it is not known yet which pods are on this machine, 2s after its start"),
-        (9_000, false, "problem: ", "it is not known yet which pods are on this machine, 9s after its start"),
+        (
+            2_999,
+            true,
+            "unclear: ",
+            "not read yet: file /etc/pods, http http://x/, 2.9s after the agent started",
+        ),
+        (
+            3_000,
+            true,
+            "problem: ",
+            "not read yet: file /etc/pods, http http://x/, 3s after the agent started",
+        ),
+        (
+            2_000,
+            false,
+            "unclear: ",
+            "the pods on this machine have not been listed yet, 2s after the agent started",
+        ),
+        (
+            9_000,
+            false,
+            "problem: ",
+            "the pods on this machine have not been listed yet, 9s after the agent started",
+        ),
     ];
     for (uptime, surveyed, severity, evidence) in table {
         let said = words(|agent| {
@@ -113,8 +133,8 @@ fn an_image_that_does_not_come_and_a_pod_that_does_not_go() {
             pod.overdue = Some(Duration::from_secs(90));
         }
     });
-    assert!(many.contains("the images of 42 more pods do not come"), "{many}");
-    assert!(many.contains("42 more pods do not end"), "{many}");
+    assert!(many.contains("the image pulls of 42 more pods do not finish"), "{many}");
+    assert!(many.contains("42 more pods do not terminate"), "{many}");
 }
 
 #[test]

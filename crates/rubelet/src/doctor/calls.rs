@@ -17,12 +17,12 @@ const MESSAGE_LIMIT: usize = 16 << 20;
 /// So many dead containers are more than any clean-up leaves.
 const MANY_DEAD: usize = 1_000;
 
-const TOO_LARGE: &str = "remove dead containers (crictl rm, or the kubelet's maximum-dead-containers) and look for large \
-                         annotations: runtimes send 16 MiB at most, whatever their clients would take";
-const LIST_HANGS: &str = "the runtime waits for something itself: a disk that hangs (dmesg, iostat) or a lock; \
-                          take its stacks (SIGUSR1 to containerd) before restarting it";
-const LOOK_HANGS: &str = "a kubelet asks for a pod alone whenever it acts on it: take the runtime's stacks while it hangs (SIGUSR1 to \
-                          containerd), and look for a lock or a slow disk (dmesg, iostat)";
+const TOO_LARGE: &str = "remove dead containers (crictl rm, or the kubelet's maximum-dead-containers) and look for \
+                         large annotations: runtimes send at most 16 MiB, even to clients that accept more";
+const LIST_HANGS: &str = "the runtime itself waits for something: a disk that hangs (dmesg, iostat) or a lock; dump \
+                          its stacks (SIGUSR1 to containerd) before restarting it";
+const LOOK_HANGS: &str = "a kubelet lists a single pod whenever it acts on it: dump the runtime's stacks while the \
+                          call hangs (SIGUSR1 to containerd), and look for a lock or a slow disk (dmesg, iostat)";
 
 pub(super) fn judge(facts: &Facts, findings: &mut Vec<Finding>) {
     let list_trouble = list_trouble(facts);
@@ -66,7 +66,7 @@ fn list_hangs(call: &str, age: Duration) -> Finding {
     Finding {
         name: "listHangs",
         severity: Severity::Problem,
-        what: format!("the runtime does not answer {call}: nothing on this node can be seen"),
+        what: format!("the runtime does not answer {call}, so nothing on this node can be observed"),
         evidence: format!("{call} in flight for {}", GoDuration::in_tenths(age)),
         advice: LIST_HANGS,
     }
@@ -76,9 +76,9 @@ fn list_fails(evidence: String) -> Finding {
     Finding {
         name: "listFails",
         severity: Severity::Problem,
-        what: "the runtime does not list its pods".to_owned(),
+        what: "the runtime fails to list its pods".to_owned(),
         evidence,
-        advice: "look into the runtime's log",
+        advice: "check the runtime's log",
     }
 }
 
@@ -87,9 +87,9 @@ pub(super) fn too_short(call: &str, waited: Duration) -> Finding {
     Finding {
         name: "tooShort",
         severity: Severity::Unclear,
-        what: format!("the time was too short to see whether the runtime answers {call}"),
+        what: format!("there was not enough time to tell whether the runtime answers {call}"),
         evidence: format!("no answer yet after {}", GoDuration::in_millis(waited)),
-        advice: "look for longer, as with --for 10s: each call must have had 3s to tell a slow runtime from one that hangs",
+        advice: "run again with --for 10s: a call needs 3s before a slow runtime can be told from a hung one",
     }
 }
 
@@ -107,9 +107,9 @@ pub(super) fn unanswered_status(unanswered: &Unanswered) -> Finding {
     Finding {
         name: "statusFails",
         severity: Severity::Problem,
-        what: "the runtime does not say how it is".to_owned(),
+        what: "the runtime does not report its status".to_owned(),
         evidence,
-        advice: "look into the runtime's log; if the other calls answer, its plugins may have failed to load",
+        advice: "check the runtime's log; if other calls are answered, its plugins may have failed to load",
     }
 }
 
@@ -123,18 +123,18 @@ fn pleg_trouble(facts: &Facts, report: &Report) -> Option<Finding> {
         return Some(Finding {
             name: "tooShort",
             severity: Severity::Unclear,
-            what: "the time was too short to see whether the pods can be observed".to_owned(),
+            what: "there was not enough time to tell whether pods can be observed".to_owned(),
             evidence: problem,
-            advice: "look again in a moment",
+            advice: "run again in a moment",
         });
     }
     Some(Finding {
         name: "plegStands",
         severity: Severity::Problem,
-        what: "the pods are not observed, though the runtime answers: what happens to them is not noticed"
+        what: "pods are not observed, although the runtime answers: nothing that happens to them is noticed"
             .to_owned(),
         evidence: problem,
-        advice: "restart whoever observes them (the agent; pods go on meanwhile) and keep its log",
+        advice: "restart the agent (pods keep running) and keep its log",
     })
 }
 
@@ -144,7 +144,8 @@ fn hung_look(look: &HungLook) -> Finding {
         name: "lookHangs",
         severity: Severity::Warning,
         what: format!(
-            "pod {}: the runtime does not answer when it is asked for this pod alone; a list of all pods shows it, later",
+            "pod {}: the runtime does not answer a list of this pod alone; changes are still found by listing all \
+             pods, but later",
             look.pod
         ),
         evidence: look.to_string(),
@@ -156,7 +157,7 @@ fn more_hung_looks(more: &[HungLook]) -> Finding {
     Finding {
         name: "lookHangs",
         severity: Severity::Warning,
-        what: format!("{} more pods are not answered for when they are asked for alone", more.len()),
+        what: format!("{} more pods cannot be listed alone", more.len()),
         evidence: some_names(more.iter().map(|look| &look.pod)),
         advice: LOOK_HANGS,
     }
@@ -171,17 +172,18 @@ fn judge_lists(lists: &Lists, findings: &mut Vec<Finding>) {
         findings.push(Finding {
             name: "listSlow",
             severity: Severity::Warning,
-            what: "the runtime takes long to list its pods".to_owned(),
+            what: "the runtime is slow to list its pods".to_owned(),
             evidence: format!("{} for {counted}", GoDuration::in_tenths(lists.took)),
-            advice: "a kubelet asks every second: look for a slow disk, for too little CPU, and for dead containers to remove",
+            advice: "a kubelet lists every second: look for a slow disk, too little CPU, and dead containers to \
+                     remove",
         });
     }
     if lists.in_parts || lists.size > MESSAGE_LIMIT {
         findings.push(Finding {
             name: "listTooLarge",
             severity: Severity::Problem,
-            what: "a list of all pods or containers no longer fits into one message: it can be had in parts only, and a kubelet is \
-                   blind"
+            what: "a list of all pods or containers no longer fits into one message: it can only be read in parts, \
+                   and a kubelet is blind"
                 .to_owned(),
             evidence: counted.clone(),
             advice: TOO_LARGE,
@@ -190,7 +192,8 @@ fn judge_lists(lists: &Lists, findings: &mut Vec<Finding>) {
         findings.push(Finding {
             name: "listNearLimit",
             severity: Severity::Warning,
-            what: "a list of all containers is near the largest message that clients take; beyond it a kubelet goes blind"
+            what: "a list of all containers is close to the largest message that clients accept; beyond that, a \
+                   kubelet goes blind"
                 .to_owned(),
             evidence: format!(
                 "{:.1} MiB of {} MiB, for {counted}",
@@ -204,18 +207,20 @@ fn judge_lists(lists: &Lists, findings: &mut Vec<Finding>) {
         findings.push(Finding {
             name: "deadContainers",
             severity: Severity::Warning,
-            what: "dead containers pile up: every list and every clean-up gets slower".to_owned(),
+            what: "dead containers pile up: every list and every cleanup gets slower".to_owned(),
             evidence: counted,
-            advice: "see whether the kubelet's garbage collection runs; `crictl rm $(crictl ps -a -q --state exited)` removes them",
+            advice: "check whether the kubelet's garbage collection runs; `crictl rm $(crictl ps -a -q --state \
+                     exited)` removes them",
         });
     }
     if lists.unreadable > 0 {
         findings.push(Finding {
             name: "unreadable",
             severity: Severity::Warning,
-            what: "the runtime lists things that cannot be understood".to_owned(),
+            what: "the runtime lists entries that cannot be understood".to_owned(),
             evidence: format!("{} entries without a readable id or owner", lists.unreadable),
-            advice: "while there are any, nothing that is missing from a list is taken as removed; look for damage in its store",
+            advice: "while there are any, nothing missing from a list is taken as removed; check the runtime's store \
+                     for damage",
         });
     }
 }

@@ -19,47 +19,48 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         findings.push(Finding {
             name: "agentSilent",
             severity: Severity::Problem,
-            what: "the agent runs and does not answer: no pod of it is started, restarted or ended"
+            what: "the agent runs but does not answer: none of its pods is started, restarted or stopped"
                 .to_owned(),
             evidence: seen.clone(),
-            advice: "let it go on if it is stopped (kill -CONT), else restart it: pods go on meanwhile; \
-                     what follows was seen of the runtime from outside",
+            advice: "resume it if it is stopped (kill -CONT), else restart it (pods keep running). The findings \
+                     below come from asking the runtime directly",
         });
     }
     if let Some(socket) = &facts.dead_agent {
         findings.push(Finding {
             name: "agentDead",
             severity: Severity::Problem,
-            what: "the agent has died: no pod of it is started, restarted or ended".to_owned(),
-            evidence: format!("{socket} is there, and nobody listens on it; an agent that is told to end removes it"),
-            advice: "start it again and see what it logged last: pods go on meanwhile; if there should be none, remove that \
-                     socket; what follows was seen of the runtime from outside",
+            what: "the agent has died: none of its pods is started, restarted or stopped".to_owned(),
+            evidence: format!("{socket} exists, but nothing listens on it; an agent that exits normally removes it"),
+            advice: "start it again (pods keep running) and check the end of its log. If no agent should run, remove \
+                     that socket. The findings below come from asking the runtime directly",
         });
     }
     match (unreachable(facts), &facts.ended_with_agent) {
         (Some(_), Some(EndedRuntime { folder, is_anything_left: false })) => findings.push(Finding {
             name: "noAgent",
             severity: Severity::Note,
-            what: "no agent runs, and no pod".to_owned(),
-            evidence: format!("the last agent of {folder} has ended, and nothing of its pods goes on"),
-            advice: "start one (rubelet run PATH) to run pods; if another runtime is meant, name it with --runtime-endpoint",
+            what: "no agent and no pods are running".to_owned(),
+            evidence: format!("the last agent of {folder} has ended, and none of its pods is running"),
+            advice: "start one (rubelet run PATH) to run pods; if you meant another runtime, name it with \
+                     --runtime-endpoint",
         }),
         (Some(_), Some(EndedRuntime { folder, .. })) => findings.push(Finding {
             name: "runtimeEnded",
             severity: Severity::Problem,
-            what: "no agent runs, and its runtime has ended with it: pods go on, and nobody looks after them".to_owned(),
-            evidence: format!("the last agent of {folder} had its runtime inside, and nobody answers there"),
-            advice: "start it again (rubelet run): it takes the pods over; if another runtime is meant, name it with \
-                     --runtime-endpoint",
+            what: "no agent runs, and its embedded runtime ended with it: pods keep running, unattended".to_owned(),
+            evidence: format!("the last agent of {folder} ran its own runtime, which no longer answers"),
+            advice: "start it again (rubelet run) and it takes the pods over; if you meant another runtime, name it \
+                     with --runtime-endpoint",
         }),
         // Whatever else it does not do follows from that.
         (Some(reason), None) => findings.push(Finding {
             name: "runtimeUnreachable",
             severity: Severity::Problem,
-            what: "no runtime answers, so nothing of its pods can be seen".to_owned(),
+            what: "no runtime answers, so its pods cannot be observed".to_owned(),
             evidence: reason.to_owned(),
-            advice: "see whether this is its socket (--runtime-endpoint), whether it runs (systemctl status containerd, or crio), \
-                     and what it logs",
+            advice: "check that this is its socket (--runtime-endpoint), that it runs (systemctl status containerd, \
+                     or crio), and what its log says",
         }),
         (None, _) => {
             conditions(facts, &mut findings);
@@ -82,9 +83,10 @@ fn not_recorded(facts: &Facts) -> Option<Finding> {
     Some(Finding {
         name: "notRecorded",
         severity: Severity::Warning,
-        what: "what happens is not recorded, though the agent was told to (--record-dir)".to_owned(),
+        what: "nothing is being recorded, although the agent was started with --record-dir".to_owned(),
         evidence: why.to_string(),
-        advice: "make room on that disk, or give the recording more (--record-size): the agent tries again every minute",
+        advice: "free space on that disk, or allow the recording more with --record-size; the agent tries again \
+                 every minute",
     })
 }
 
@@ -119,20 +121,20 @@ fn conditions(facts: &Facts, findings: &mut Vec<Finding>) {
                 "networkNotReady",
                 Severity::Problem,
                 "the pod network is not ready: only pods on the host's network can start",
-                "see whether a CNI configuration is in /etc/cni/net.d and the network's own pods run",
+                "check that there is a CNI configuration in /etc/cni/net.d and that the network's own pods run",
             ),
             "RuntimeReady" => (
                 "runtimeNotReady",
                 Severity::Problem,
-                "the runtime says that it is not ready",
-                "look into the runtime's log and restart it if that says nothing better",
+                "the runtime reports that it is not ready",
+                "check the runtime's log; if that does not help, restart the runtime",
             ),
             // Others are the runtime's own, and nobody waits for them: containerd tells of deprecated settings so.
             _ => (
                 "runtimeComplains",
                 Severity::Warning,
-                "the runtime works, and complains",
-                "do what it says before it is updated next",
+                "the runtime works, but reports a warning",
+                "act on it before the next upgrade",
             ),
         };
         let said = [condition.reason.as_str(), condition.message.as_str()];
@@ -151,7 +153,7 @@ fn conditions(facts: &Facts, findings: &mut Vec<Finding>) {
 fn clocks(facts: &Facts, findings: &mut Vec<Finding>) {
     let earlier = facts.report.as_ref().and_then(|report| report.clock_jump);
     let jump = if facts.clock_jump.abs() >= CLOCK_JUMP {
-        let evidence = format!("by {:+.1}s while we looked", facts.clock_jump);
+        let evidence = format!("by {:+.1}s during this check", facts.clock_jump);
         Some((Severity::Warning, evidence))
     } else {
         earlier.map(|jump| {
@@ -163,9 +165,9 @@ fn clocks(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(Finding {
             name: "clockJump",
             severity,
-            what: "the time of day jumped".to_owned(),
+            what: "the node's clock jumped".to_owned(),
             evidence,
-            advice: "see to the node's time (chronyc tracking): kubelets and certificates go by it",
+            advice: "check the node's clock (chronyc tracking): kubelets and certificates depend on it",
         });
     }
     let from_the_future = facts.lists.as_ref().map_or(0, |lists| match lists {
@@ -176,9 +178,9 @@ fn clocks(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(Finding {
             name: "fromTheFuture",
             severity: Severity::Warning,
-            what: "containers were made later than now: the time of day has been set back".to_owned(),
+            what: "some containers were created in the future: the node's clock has been set back".to_owned(),
             evidence: format!("{from_the_future} of them"),
-            advice: "see to the node's time (chronyc tracking): a kubelet sorts containers by when they were made",
+            advice: "check the node's clock (chronyc tracking): a kubelet sorts containers by their creation time",
         });
     }
 }

@@ -37,18 +37,19 @@ impl Cause {
     fn advice(self) -> &'static str {
         match self {
             Self::Slow => {
-                "look for a slow disk and for too little CPU; a kubelet asks one pod after the other, and all wait"
+                "look for a slow disk and too little CPU; a kubelet inspects one pod after another, so all of them \
+                 wait"
             }
             Self::Hangs => {
-                "see what the pod's processes wait for (a volume on a dead NFS server, a full disk); \
-                 until it answers, a kubelet lets all other pods wait for this one"
+                "find out what the pod's processes wait for (a volume on a dead NFS server, a full disk); until it \
+                 answers, a kubelet keeps every other pod waiting"
             }
             Self::Refused => {
-                "look for this error in the runtime's log: what it has stored of the pod may be damaged (`crictl inspectp` and \
-                 `crictl inspect` show it); if so, removing the pod (`crictl rmp -f`) is what helps"
+                "look for this error in the runtime's log: what the runtime stored about the pod may be damaged \
+                 (`crictl inspectp` and `crictl inspect` show it); if so, remove the pod (`crictl rmp -f`)"
             }
             Self::Unavailable => {
-                "see whether the runtime runs (systemctl status containerd, or crio), and what it logs"
+                "check that the runtime runs (systemctl status containerd, or crio), and what its log says"
             }
         }
     }
@@ -64,11 +65,11 @@ pub(super) fn judge(facts: &Facts, report: &Report, findings: &mut Vec<Finding>)
             name: "inspectionsWait",
             severity: Severity::Warning,
             what: format!(
-                "{} pods wait for inspection: the status calls of others take all places",
+                "{} pods wait for inspection: all inspection slots are taken by calls that hang",
                 report.health.waiting_pods
             ),
             evidence: format!("{} inspections in flight", report.inspections_in_flight),
-            advice: "mend the pods whose calls hang; the others come after them",
+            advice: "fix the pods whose calls hang; the rest will follow",
         });
     }
 }
@@ -79,7 +80,7 @@ fn more_stuck_pods(more: &[&StuckPod]) -> Finding {
         severity: Severity::Problem,
         what: format!("{} more pods cannot be inspected", more.len()),
         evidence: some_names(more.iter().map(|stuck| &stuck.pod)),
-        advice: "so many at once are rarely the fault of each: look into the runtime's log, and at its disk",
+        advice: "with so many at once, the pods are rarely to blame: check the runtime's log and its disk",
     }
 }
 
@@ -88,9 +89,9 @@ fn stuck_pod(stuck: &StuckPod) -> Finding {
     let hangs = stuck.call.as_ref().filter(|_| cause == Cause::Hangs);
     let what = match hangs {
         Some(call) => {
-            format!("pod {}: {} hangs; the other pods are served all the same", stuck.pod, call.call)
+            format!("pod {}: {} hangs; the runtime still answers for other pods", stuck.pod, call.call)
         }
-        None => format!("pod {} cannot be inspected; the other pods are served all the same", stuck.pod),
+        None => format!("pod {} cannot be inspected; the runtime still answers for other pods", stuck.pod),
     };
     Finding {
         name: "podStuck",
@@ -110,9 +111,9 @@ fn slow_pods(slow: &[&StuckPod], facts: &Facts) -> Option<Finding> {
         return Some(too_short(call.map_or("status calls", |call| call.call.as_str()), waited));
     }
     let what = match slow {
-        [one] => format!("pod {} takes long to inspect", one.pod),
+        [one] => format!("pod {} is slow to inspect", one.pod),
         _ => format!(
-            "{} pods take long to inspect: {}",
+            "{} pods are slow to inspect: {}",
             slow.len(),
             some_names(slow.iter().map(|slow| &slow.pod))
         ),

@@ -18,7 +18,7 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
             let up = pleg::GoDuration::in_seconds(agent.report.uptime);
             let _ = writeln!(
                 text,
-                "asked the agent of {}, which has run for {up}; --runtime-endpoint asks the runtime itself",
+                "asked the agent of {} (up {up}); use --runtime-endpoint to ask the runtime itself",
                 agent.place
             );
         }
@@ -62,7 +62,7 @@ fn counts(facts: &Facts) -> String {
     };
     let events = match &facts.stream {
         Some(stream) if stream.open => "are followed",
-        Some(_) => "are not there",
+        Some(_) => "are unavailable",
         None => "were not read",
     };
     format!("{}{containers}; events {events}\n", count(report.pods as u64, "pod"))

@@ -40,26 +40,27 @@ fn one_reader_only(facts: &Facts) -> Finding {
     let evidence = match (&facts.stream, missed) {
         (None, _) => {
             format!(
-                "{} does so; the events were not read here, so as to take none from others",
+                "{} does so; its events were not read here, to avoid taking any from other readers",
                 facts.runtime
             )
         }
         (Some(_), 0) => {
-            format!("{} does so; in {time} nothing was found that was not announced to us", facts.runtime)
+            format!("{} does so; every change found in {time} had been announced here", facts.runtime)
         }
         (Some(_), missed) => {
-            let of_late = if is_complete_of_late(facts) { "; none of late" } else { "" };
-            format!("{missed} changes in {time} were announced to somebody else, or to nobody{of_late}")
+            let of_late = if is_complete_of_late(facts) { "; none recently" } else { "" };
+            format!("{missed} changes in {time} were announced to another reader, or not at all{of_late}")
         }
     };
     let is_robbed = missed > 0 && !is_complete_of_late(facts);
     Finding {
         name: "eventsStolen",
         severity: if is_robbed { Severity::Problem } else { Severity::Warning },
-        what: "this runtime hands each event to one reader only: two readers steal them from each other"
+        what: "this runtime hands each event to one reader only: two readers take them from each other"
             .to_owned(),
         evidence,
-        advice: "let one program only read events here (no `crictl events` beside an evented kubelet), or use containerd 2",
+        advice: "let only one program read events here (no `crictl events` beside an evented kubelet), or use \
+                 containerd 2",
     }
 }
 
@@ -69,22 +70,22 @@ fn stalled_readers(facts: &Facts, findings: &mut Vec<Finding>) {
         // Many things wait to write; few of them read events.
         let is_problem = is_danger && reader.why == Standstill::Stopped;
         let (state, advice) = match reader.why {
-            Standstill::Stopped => ("is stopped", "let it go on (kill -CONT) or end it (kill)"),
+            Standstill::Stopped => ("is stopped", "resume it (kill -CONT) or end it (kill)"),
             Standstill::WaitsToWrite => {
-                ("waits to write into a pipe that nobody reads", "have its output read, or end it (kill)")
+                ("is blocked writing to a pipe that nobody reads", "read its output or end it (kill)")
             }
         };
         findings.push(Finding {
             name: "stalledReader",
             severity: if is_problem { Severity::Problem } else { Severity::Warning },
             what: if is_danger {
-                "a process that is connected to the runtime stands still: if it reads events, then no pod on this node can be \
+                "a process connected to the runtime is stalled: if it reads events, no pod on this node can be \
                  created or removed once its buffers are full"
             } else {
-                "a process that is connected to the runtime stands still"
+                "a process connected to the runtime is stalled"
             }
             .to_owned(),
-            evidence: format!("process {} ({}) {state}, and holds a connection to {}", reader.pid, reader.command, facts.endpoint),
+            evidence: format!("process {} ({}) {state} and holds a connection to {}", reader.pid, reader.command, facts.endpoint),
             advice,
         });
     }
@@ -95,14 +96,15 @@ fn no_stream(facts: &Facts, error: &StreamError) -> Finding {
         StreamError::Unsupported => Finding {
             name: "eventsUnsupported",
             severity: Severity::Note,
-            what: "the runtime has no events: changes are found by a list every second".to_owned(),
+            what: "the runtime has no event stream: changes are found by listing all pods every second".to_owned(),
             evidence: format!("{} answers GetContainerEvents with: unimplemented", facts.runtime),
-            advice: "nothing is lost; with containerd 2 or CRI-O 1.26 changes are seen within milliseconds",
+            advice: "no action needed; containerd 2, or CRI-O 1.28 or newer with enable_pod_events, shows changes \
+                     within milliseconds",
         },
         StreamError::SwitchedOff => Finding {
             name: "eventsDisabled",
             severity: Severity::Note,
-            what: "the runtime's events are switched off: changes are found by a list every second"
+            what: "the runtime's event stream is switched off: changes are found by listing all pods every second"
                 .to_owned(),
             evidence: "the event stream ends at once, without an error".to_owned(),
             advice: "CRI-O: set enable_pod_events = true in crio.conf and restart it",
@@ -112,14 +114,14 @@ fn no_stream(facts: &Facts, error: &StreamError) -> Finding {
             severity: Severity::Warning,
             what: "the runtime's event stream does not stay open".to_owned(),
             evidence: error.to_string(),
-            advice: "look into the runtime's log; until then changes are found by a list every second",
+            advice: "check the runtime's log; until this is fixed, changes are found by listing all pods every second",
         },
     }
 }
 
 fn lossy(facts: &Facts, stream: &StreamReport) -> Finding {
     let (severity, what) = if is_complete_of_late(facts) {
-        (Severity::Note, "the runtime did not announce every change; of late it has")
+        (Severity::Note, "the runtime missed changes earlier; recently it has announced all of them")
     } else {
         (Severity::Warning, "the runtime does not announce every change, so all pods are listed every second")
     };
@@ -133,7 +135,8 @@ fn lossy(facts: &Facts, stream: &StreamReport) -> Finding {
             looked_for(facts),
             GoDuration(period(facts))
         ),
-        advice: "failed starts are never announced; if it is more than those, look for dropped events in the runtime's log",
+        advice: "failed starts are never announced; if more than those are missing, look for dropped events in the \
+                 runtime's log",
     }
 }
 

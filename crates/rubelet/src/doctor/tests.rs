@@ -255,7 +255,7 @@ fn a_pleg_that_stands() {
 
 #[test]
 fn an_agent_that_says_nothing() {
-    let seen = "/var/lib/rubelet/agent.sock: its process 4711 is stopped (`kill -CONT 4711` lets it go on)";
+    let seen = "/var/lib/rubelet/agent.sock: its process 4711 is stopped (`kill -CONT 4711` resumes it)";
     insta::assert_snapshot!(words(|facts| facts.silent_agent = Some(seen.to_owned())));
 }
 
@@ -351,9 +351,9 @@ fn the_advice_on_a_pod_that_cannot_be_inspected_is_for_what_is_wrong() {
     };
     for (stuck, word) in [
         (failed(Failure::Refused, 10), "look for this error in the runtime's log"),
-        (failed(Failure::Unavailable, 10), "see whether the runtime runs"),
-        (failed(Failure::Deadline, 10), "see what the pod's processes wait for"),
-        (failed(Failure::Refused, 4_000), "see what the pod's processes wait for"),
+        (failed(Failure::Unavailable, 10), "check that the runtime runs"),
+        (failed(Failure::Deadline, 10), "find out what the pod's processes wait for"),
+        (failed(Failure::Refused, 4_000), "find out what the pod's processes wait for"),
     ] {
         let findings = of_stuck(1_500, vec![stuck]);
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Problem));

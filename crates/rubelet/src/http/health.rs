@@ -92,9 +92,9 @@ mod tests {
             was_surveyed: false,
             unheard: vec![source(SourceKind::File, "/pods"), source(SourceKind::Http, "http://x/")],
         };
-        assert!(heard(&readiness).unwrap_err().contains("which pods are on this machine"));
+        assert!(heard(&readiness).unwrap_err().contains("pods on this machine have not been listed"));
         readiness.was_surveyed = true;
-        assert_eq!(heard(&readiness).unwrap_err(), "not heard yet: file /pods, http http://x/");
+        assert_eq!(heard(&readiness).unwrap_err(), "not read yet: file /pods, http http://x/");
         readiness.unheard.clear();
         assert_eq!(heard(&readiness), Ok(()));
     }

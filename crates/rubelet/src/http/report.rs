@@ -52,10 +52,10 @@ impl AgentReport {
 /// What is not known yet, in words.
 pub(crate) fn not_known_yet(surveyed: bool, unheard: &[impl ToString]) -> Option<String> {
     if !surveyed {
-        return Some("it is not known yet which pods are on this machine".to_owned());
+        return Some("the pods on this machine have not been listed yet".to_owned());
     }
     let names: Vec<String> = unheard.iter().map(ToString::to_string).collect();
-    (!names.is_empty()).then(|| format!("not heard yet: {}", names.join(", ")))
+    (!names.is_empty()).then(|| format!("not read yet: {}", names.join(", ")))
 }
 
 /// A call that was not answered yet.

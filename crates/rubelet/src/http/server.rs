@@ -50,7 +50,7 @@ impl Server {
             .spawn(move || serve(listen, &path, &state, stopped, &bound))
             .map_err(ServerError::Thread)?;
         let address = result.recv().unwrap_or_else(|_| {
-            Err(ServerError::Thread(io::Error::other("the thread ended before it listened")))
+            Err(ServerError::Thread(io::Error::other("the thread ended before it was listening")))
         })?;
         Ok(Self { address, _stop: stop, socket: socket.to_owned() })
     }

@@ -38,7 +38,7 @@ pub(crate) enum AgentError {
     #[error("the agent at {} does not answer: {source}", socket.display())]
     Silent { socket: PathBuf, source: hyper::Error },
     #[error(
-        "the agent at {} does not answer: {}; `rubelet doctor` looks at the runtime without it",
+        "the agent at {} does not answer: {}; `rubelet doctor` checks the runtime without it",
         socket.display(),
         silence(*pid)
     )]
@@ -47,11 +47,11 @@ pub(crate) enum AgentError {
     NotAllowed(PathBuf),
     #[error("cannot talk to the agent at {}: {source}", socket.display())]
     Connection { socket: PathBuf, source: io::Error },
-    #[error("the agent does not know all of its pods yet, so there may be more of them; try again later")]
+    #[error("the agent does not know all of its pods yet, so there may be more; try again later")]
     NotAllKnown,
     #[error("the agent refused: {0}")]
     Refused(StatusCode),
-    #[error("the agent's answer is not understood: {0}; is it of another version?")]
+    #[error("cannot parse the agent's answer: {0}; is it another version?")]
     NotUnderstood(#[from] serde_json::Error),
 }
 
@@ -94,10 +94,10 @@ fn silence(pid: Option<u32>) -> String {
     let waited = pleg::GoDuration(PATIENCE);
     match pid {
         Some(pid) if process::is_stopped(pid) => {
-            format!("its process {pid} is stopped (`kill -CONT {pid}` lets it go on)")
+            format!("its process {pid} is stopped (`kill -CONT {pid}` resumes it)")
         }
-        Some(pid) => format!("not a word from its process {pid} in {waited}"),
-        None => format!("not a word in {waited}"),
+        Some(pid) => format!("no answer from its process {pid} in {waited}"),
+        None => format!("no answer in {waited}"),
     }
 }
 

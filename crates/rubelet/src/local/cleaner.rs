@@ -47,7 +47,7 @@ impl Cleaner {
                 Err(error) if error.is_of_who_runs() => return Err(error),
                 Err(error) => {
                     remark(format_args!(
-                        "what is left of pod {uid} cannot be removed: {error}; the next agent tries again"
+                        "cannot clean up after pod {uid}: {error}; the next agent will try again"
                     ));
                     return Ok(());
                 }

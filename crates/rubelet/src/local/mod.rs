@@ -29,8 +29,8 @@ pub(crate) use cleaner::Cleaner;
 pub(crate) struct LocalArgs {
     #[command(flatten)]
     place: Place,
-    /// Ask the runtime at this CRI socket, not the agent; without either, the runtime that the last agent used is asked,
-    /// or `$CONTAINER_RUNTIME_ENDPOINT`
+    /// Ask the runtime at this CRI socket instead of the agent [default without an agent: the runtime of the last agent, else
+    /// `$CONTAINER_RUNTIME_ENDPOINT`]
     #[arg(long, short = 'r', value_name = "unix:///PATH")]
     runtime_endpoint: Option<Endpoint>,
 }
@@ -77,11 +77,12 @@ impl Local {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreachable {
     #[error(
-        "no agent runs with {}, and nothing was ever run there; `rubelet run PATH` starts one, --data-dir or --runtime-endpoint look elsewhere",
+        "no agent is running with {}, and none ever has; start one with `rubelet run PATH`, or look elsewhere with \
+         --data-dir or --runtime-endpoint",
         .0.display()
     )]
     Nobody(PathBuf),
-    #[error("{0}")]
+    #[error(transparent)]
     Embedded(#[from] EmbeddedError),
     #[error("{}", .0.explanation())]
     Runtime(rubelet_cri::Error),
@@ -90,15 +91,15 @@ pub(crate) enum Unreachable {
     RuntimeOfOther(rubelet_cri::Error),
     #[error("{}", not_ended(.0))]
     NotEnded(Vec<(String, EndError)>),
-    #[error("{0}")]
+    #[error(transparent)]
     Agent(#[from] AgentError),
-    #[error("{0}")]
+    #[error(transparent)]
     Place(#[from] PlaceError),
-    #[error("{0}")]
+    #[error(transparent)]
     Endpoint(#[from] EndpointError),
     #[error("cannot find the data folder: {0}")]
     Folder(#[from] std::io::Error),
-    #[error("{0}")]
+    #[error(transparent)]
     LastAgent(#[from] LastAgentError),
     #[error("{ENVIRONMENT}: {0}")]
     Environment(EndpointError),
@@ -109,7 +110,7 @@ pub(crate) enum Unreachable {
 pub(crate) enum EndError {
     #[error("the runtime: {0}")]
     Call(#[from] CallError),
-    #[error("something of it still runs, which the runtime does not know: {0}")]
+    #[error("some of its processes still run, unknown to the runtime: {0}")]
     Runs(LeavingsError),
 }
 
@@ -257,9 +258,7 @@ impl LocalArgs {
         match Cleaner::of(last, &folder) {
             Ok(cleaner) => Some(cleaner),
             Err(error) => {
-                remark(format_args!(
-                    "what pods leave cannot be removed: {error}; the next agent tries again"
-                ));
+                remark(format_args!("cannot clean up after pods: {error}; the next agent will try again"));
                 None
             }
         }
@@ -269,7 +268,7 @@ impl LocalArgs {
     pub(crate) fn remove_dead_links(&self) {
         let Ok(Some(last)) = self.last_agent() else { return };
         if let Err(error) = remove_dead_links(Path::new(USUAL_LOG_LINKS), &last.pod_logs) {
-            remark(format_args!("dead links to logs stay in {USUAL_LOG_LINKS}: {error}"));
+            remark(format_args!("cannot remove dead log links from {USUAL_LOG_LINKS}: {error}"));
         }
     }
 
@@ -301,8 +300,7 @@ fn is_silent(error: &EndError) -> bool {
 
 /// Which pods could not be ended, and why.
 fn not_ended(pods: &[(String, EndError)]) -> String {
-    let lines: Vec<String> =
-        pods.iter().map(|(pod, error)| format!("{pod} could not be ended: {error}")).collect();
+    let lines: Vec<String> = pods.iter().map(|(pod, error)| format!("cannot stop {pod}: {error}")).collect();
     lines.join("\n")
 }
 

@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(find("4").unwrap().folder, logs.path().join("default_db-node_4"), "by its UID");
         assert_eq!(find("shop/web").unwrap().folder, logs.path().join("shop_web-node_3"));
         let error = find("web").unwrap_err().to_string();
-        assert_eq!(error, "web could be default/web-node or shop/web-node; say which");
+        assert_eq!(error, "web is ambiguous: default/web-node or shop/web-node");
         assert!(matches!(find("x"), Err(NotOne::None { .. })));
         let folder = logs.path().join("default_db-node_2/c");
         let rotated = ["9.log.20260801-120000", "9.log.20260801-130000"];

@@ -185,7 +185,7 @@ impl Followed {
         };
         let read = if is_over { tail.read_to_end(&mut tell) } else { tail.read(&mut tell).map(drop) };
         if let Err(error) = read {
-            tracing::warn!(%error, "a log cannot be read");
+            tracing::warn!(%error, "cannot read a log");
         }
         let has_ended = tail.reading().is_none_or(|(number, _)| number < *ended_before);
         // What an instance said last is shown when it has ended, and not when the next one begins.

@@ -55,13 +55,13 @@ const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 pub(crate) enum ConfigError {
     #[error("cannot be read: {0}")]
     Unreadable(io::Error),
-    #[error("it is larger than {} MiB, and no configuration is", LARGEST >> 20)]
+    #[error("it is larger than {} MiB, too large for a configuration", LARGEST >> 20)]
     TooLarge,
     #[error("{0}")]
     NotYaml(String),
-    #[error("it is a {0}, and a KubeletConfiguration is needed")]
+    #[error("it is a {0}, not a KubeletConfiguration")]
     OtherKind(String),
-    #[error("apiVersion: is {0:?}, and must be {API_VERSION:?}")]
+    #[error("apiVersion: is {0:?}, must be {API_VERSION:?}")]
     OtherVersion(String),
     #[error("{field}: {why}")]
     Field { field: &'static str, why: String },

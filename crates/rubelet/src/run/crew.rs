@@ -14,7 +14,7 @@ pub(super) struct Crew {
 
 /// A task that should have gone on has ended.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name} has failed{}; pods go on, and `rubelet run` takes over again", because(.why.as_deref()))]
+#[error("{name} failed{}; pods keep running: start `rubelet run` again to take them over", because(.why.as_deref()))]
 pub(crate) struct Lost {
     name: String,
     /// What it said when it ended.
@@ -70,7 +70,7 @@ mod tests {
         crew.spawn("file /pods", async { panic!("no {}", "luck") });
         assert_eq!(
             crew.lost().await.to_string(),
-            "file /pods has failed: no luck; pods go on, and `rubelet run` takes over again"
+            "file /pods failed: no luck; pods keep running: start `rubelet run` again to take them over"
         );
         crew.spawn("the lazy one", async {});
         assert_eq!(crew.lost().await, Lost::of("the lazy one", None));

@@ -33,9 +33,9 @@ pub(crate) struct Embedded {
 /// The embedded runtime does not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EmbeddedError {
-    #[error("the embedded runtime does not start: {0}")]
+    #[error("the embedded runtime failed to start: {0}")]
     Failed(Error),
-    #[error("the embedded runtime ended by itself")]
+    #[error("the embedded runtime ended unexpectedly")]
     Ended,
     #[error("{0}; choose a shorter --data-dir")]
     Socket(#[from] EndpointError),

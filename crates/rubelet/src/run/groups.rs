@@ -25,7 +25,7 @@ fn why_processes_are_not_limited(driver: Option<Driver>) -> Option<&'static str>
     match driver {
         Some(Driver::Cgroupfs) => None,
         Some(Driver::Systemd) => Some("the runtime leaves control groups to systemd"),
-        None => Some("pods have no control groups of their own"),
+        None => Some("pods get no control groups of their own"),
     }
 }
 
@@ -51,7 +51,7 @@ async fn try_open(
         Ok(groups) => Some((groups, settings)),
         Err(error) => {
             remarks.print(&format!(
-                "pods have no control groups of their own, and a pod with limits as a whole does not start: {error}"
+                "pods get no control groups of their own, so a pod with pod-level limits cannot start: {error}"
             ));
             None
         }

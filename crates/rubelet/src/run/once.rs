@@ -32,7 +32,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
 ) -> Result<Ended, RunError> {
     let remarks = plan.remarks.clone();
     let complain = move |error: &io::Error| {
-        remarks.print(&format!("what containers write cannot be shown: {error}; the pods go on"));
+        remarks.print(&format!("cannot print what containers write: {error}; the pods keep running"));
     };
     let mut logs = Follower::new(plan.pod_logs.clone(), reader, complain).map_err(RunError::LogThread)?;
     let finished = async {
@@ -64,7 +64,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
                 Course::Empty if had_pods => {
                     // That it could not be shown was said.
                     let _ = logs.finish().await;
-                    plan.remarks.print("no pod is left: they were taken away before all had ended");
+                    plan.remarks.print("no pods are left: they were removed before all of them had ended");
                     return Ok(Ended::SomeFailed);
                 }
                 Course::Empty => return Err(RunError::NoPods),
@@ -138,8 +138,8 @@ impl fmt::Display for Barred<'_> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         write!(
             f,
-            "{}/{} with UID {} did not run: its name is taken by the pod with UID {}, which has ended; give one of them \
-             another name",
+            "{}/{} with UID {} did not run: its name is taken by the pod with UID {}, which has ended; rename one of \
+             them",
             text(&waits.namespace),
             text(&waits.name),
             text(&waits.uid),
@@ -305,7 +305,7 @@ mod tests {
         let both = [ended.clone(), waits.clone()];
         let barred = over(&both, wanted(2)).expect("it never starts");
         let text = "default/web with UID 2 did not run: its name is taken by the pod with UID 1, which has ended; \
-                    give one of them another name";
+                    rename one of them";
         assert_eq!(barred, [text]);
         assert_eq!(over(&both, wanted(1)), None, "the first one goes, and leaves its name");
         assert_eq!(over(&[view("1", "web", Syncing), waits.clone()], wanted(2)), None);

@@ -15,8 +15,8 @@ pub(super) fn set(asked: Option<i32>, remarks: &Remarks) {
     let wanted = asked.unwrap_or(USUAL);
     let Err(error) = fs::write(FILE, wanted.to_string()) else { return };
     if asked.is_some() {
-        remarks.print(&format!("oomScoreAdj {wanted} has no effect: {error}; it takes CAP_SYS_RESOURCE"));
+        remarks.print(&format!("oomScoreAdj {wanted} has no effect: {error}; it needs CAP_SYS_RESOURCE"));
     } else {
-        tracing::debug!(%error, "the agent is not spared when memory runs out");
+        tracing::debug!(%error, "the agent is not protected when memory runs out");
     }
 }

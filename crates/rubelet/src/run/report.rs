@@ -29,11 +29,12 @@ const FAINT: Style = Style::new().dimmed();
 pub(super) fn introduce(plan: &Plan, urls: Vec<String>, runtime: &str, address: Option<SocketAddr>) {
     let paths = plan.paths.iter().map(|path| path.display().to_string());
     let all: Vec<String> = paths.chain(urls).collect();
-    plan.remarks.print(&clean(&format!("running the pods of {} with {runtime}", all.join(", "))));
+    plan.remarks.print(&clean(&format!("running pods from {} on {runtime}", all.join(", "))));
     if let Some(address) = address {
         let folder = plan.place.option();
         plan.remarks.print(&format!(
-            "{FAINT}http://{address}/pods shows them, rubelet ps{folder} too; Ctrl-C ends the agent, not the pods{FAINT:#}"
+            "{FAINT}see them with `rubelet ps{folder}` or at http://{address}/pods; Ctrl-C stops the agent, not the \
+             pods{FAINT:#}"
         ));
     }
 }
@@ -43,15 +44,18 @@ pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
     let running = agent.board().all().iter().filter(|view| goes_on(&view.status)).count();
     let knows = agent.ready().borrow().is_ready();
     if running == 0 {
-        let pods = if knows { "no pod runs" } else { "it does not know whether pods run" };
-        plan.remarks.print(&format!("the agent has ended; {pods}"));
+        let pods =
+            if knows { "no pods are running" } else { "it had not yet found out whether pods are running" };
+        plan.remarks.print(&format!("agent stopped; {pods}"));
         return;
     }
     let folder = plan.place.option();
-    let pods = if running == 1 { "1 pod goes on".to_owned() } else { format!("{running} pods go on") };
+    let pods =
+        if running == 1 { "1 pod keeps running".to_owned() } else { format!("{running} pods keep running") };
     let least = if knows { "" } else { "at least " };
     plan.remarks.print(&format!(
-        "the agent has ended; {least}{pods}. The same command takes over again; `rubelet stop --all{folder}` ends them"
+        "agent stopped; {least}{pods}. Run the same command to take them over, or `rubelet stop --all{folder}` to \
+         end them"
     ));
 }
 
@@ -75,7 +79,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     let showing = async {
         match screen {
             Some(screen) => {
-                table::show(screen, handle, "Ctrl-C ends the agent, not the pods".to_owned()).await;
+                table::show(screen, handle, "Ctrl-C stops the agent, not the pods".to_owned()).await;
             }
             None => tell(handle, &printer, remarks).await,
         }
@@ -191,7 +195,7 @@ impl ProblemTeller {
             let new = problems.iter().filter(|problem| !told.contains(problem));
             lines.extend(new.map(|problem| format!("{BAD}{problem}{BAD:#}")));
             if problems.is_empty() && !told.is_empty() {
-                lines.push(format!("{source}: all is well again"));
+                lines.push(format!("{source}: all problems fixed"));
             }
         }
         self.0.clone_from(all);

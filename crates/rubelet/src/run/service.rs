@@ -30,7 +30,7 @@ pub(super) struct ServiceManager {
 
 /// It has said where it listens, and cannot be reached there.
 #[derive(Debug, thiserror::Error)]
-#[error("the service manager cannot be told how the agent is: NOTIFY_SOCKET={}: {source}", .name.display())]
+#[error("cannot report the agent's state to the service manager: NOTIFY_SOCKET={}: {source}", .name.display())]
 pub(super) struct NoManager {
     name: OsString,
     source: io::Error,
@@ -131,7 +131,7 @@ impl ServiceManager {
         if let Some(socket) = &self.socket
             && let Err(error) = socket.send(news.as_bytes())
         {
-            tracing::debug!(%error, news, "the service manager was not told");
+            tracing::debug!(%error, news, "cannot notify the service manager");
         }
     }
 }
@@ -231,10 +231,10 @@ mod tests {
         };
         let pods = ["Running", "Running", "Failed", "Pending"].map(view);
         let mut ready = Readiness { was_surveyed: false, unheard: Vec::new() };
-        assert!(how_it_is(&ready, pods.iter()).contains("which pods are on this machine"));
+        assert!(how_it_is(&ready, pods.iter()).contains("pods on this machine have not been listed"));
         ready.was_surveyed = true;
-        assert_eq!(how_it_is(&ready, pods.iter()), "4 pods: 2 well, 1 on the way, 1 in trouble");
-        assert_eq!(how_it_is(&ready, pods[..1].iter()), "1 pod: 1 well");
+        assert_eq!(how_it_is(&ready, pods.iter()), "4 pods: 2 ok, 1 in progress, 1 in trouble");
+        assert_eq!(how_it_is(&ready, pods[..1].iter()), "1 pod: 1 ok");
         assert_eq!(how_it_is(&ready, [].iter()), "no pods");
     }
 }

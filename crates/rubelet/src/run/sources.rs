@@ -16,24 +16,24 @@ use super::crew::Crew;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SourcesError {
     #[error(
-        "nothing to run: give the path of a manifest or of a folder of them, or a URL with --manifest-url"
+        "nothing to run: give the path of a manifest or of a folder with manifests, or a URL with --manifest-url"
     )]
     Nothing,
-    #[error("{}: {source}; give the path of a manifest, or of a folder of them", path.display())]
+    #[error("{}: {source}; give the path of a manifest or of a folder with manifests", path.display())]
     NoManifest { path: PathBuf, source: std::io::Error },
     #[error(
-        "{} is neither a regular file nor a folder: manifests are read again and again, which a pipe, a socket or a device \
-         does not stand; write them to a file",
+        "{} is neither a regular file nor a folder: manifests are read repeatedly, which a pipe, socket or device \
+         does not allow; write them to a file",
         .0.display()
     )]
     NotAFile(PathBuf),
-    #[error("{0}")]
+    #[error(transparent)]
     BadUrl(#[from] HttpSourceError),
-    #[error("--manifest-url-header-file is for a URL: give that with --manifest-url")]
+    #[error("--manifest-url-header-file needs --manifest-url")]
     HeadersForNobody,
     #[error(
-        "--manifest-url-header-file is for one URL, and there are {0}: headers may be credentials, which no other server \
-         should see. Run one agent for each URL, each with its own --data-dir"
+        "--manifest-url-header-file needs a single URL, but there are {0}: headers may be credentials, which no \
+         other server should see. Run one agent per URL, each with its own --data-dir"
     )]
     HeadersForMany(usize),
 }
@@ -63,7 +63,7 @@ impl AnySource {
     pub(super) fn spawn(self, crew: &mut Crew, inbox: &Inbox) {
         let id = self.id();
         let sets = inbox.sender(id.clone());
-        let name = format!("the source of pods {id}");
+        let name = format!("the pod source {id}");
         match self {
             Self::File(source) => crew.spawn(name, source.run(sets)),
             Self::Http(source) => crew.spawn(name, source.run(sets)),

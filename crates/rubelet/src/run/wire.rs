@@ -39,39 +39,39 @@ const USUAL_POD_LOGS: &str = "/var/log/pods";
 /// Why there is nothing to run, or nothing to run it with.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
-    #[error("{0}")]
+    #[error(transparent)]
     Sources(#[from] SourcesError),
-    #[error("nothing to run: there is no pod in what was given that can be used")]
+    #[error("nothing to run: the given paths and URLs contain no usable pod")]
     NoPods,
     #[error(
-        "containers need root: run this as root, or name a runtime that you may talk to with --runtime-endpoint"
+        "containers need root: run as root, or use --runtime-endpoint to name a runtime that you have access to"
     )]
     NotRoot,
-    #[error("the node cannot be called {name:?}: {why}; choose another name with --node-name")]
+    #[error("{name:?} is not a valid node name: {why}; choose another with --node-name")]
     NodeName { name: String, why: &'static str },
-    #[error("{0}")]
+    #[error(transparent)]
     Place(#[from] PlaceError),
-    #[error("{0}")]
+    #[error(transparent)]
     Embedded(#[from] EmbeddedError),
     #[error("{}", .0.explanation())]
     Runtime(rubelet_cri::Error),
-    #[error("{0}")]
+    #[error(transparent)]
     Server(#[from] ServerError),
-    #[error("{0}")]
+    #[error(transparent)]
     Record(#[from] RecordError),
-    #[error("cannot start a thread for the logs of pods: {0}")]
+    #[error("cannot start the thread that reads pod logs: {0}")]
     LogThread(std::io::Error),
-    #[error("all pods have succeeded, but not all that they wrote could be shown: {0}")]
+    #[error("all pods succeeded, but not all of their output could be printed: {0}")]
     Unshown(std::io::Error),
-    #[error("{0}")]
+    #[error(transparent)]
     LastAgent(#[from] LastAgentError),
     #[error(
-        "the pods of {} are in {theirs}, and in {ours} they would run a second time: end them first (`{stop}`), or use that \
-         runtime, or choose another folder with --data-dir",
+        "the pods of {} run in {theirs}; starting them in {ours} would run them twice. Stop them first (`{stop}`), \
+         use that runtime, or choose another --data-dir",
         folder.display()
     )]
     AnotherRuntime { folder: PathBuf, theirs: String, ours: String, stop: String },
-    #[error("{0}")]
+    #[error(transparent)]
     Lost(#[from] Lost),
 }
 
@@ -144,7 +144,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let mut settings = settings(&plan, folder.clone(), node_name, &runtime);
     settings.host_ips = if plan.node_ips.is_empty() {
         let (told, ips) = HostIps::watched(addresses::of_machine().into_iter().collect());
-        crew.spawn("the watch of the node's addresses", addresses::follow(told));
+        crew.spawn("the address watch", addresses::follow(told));
         ips
     } else {
         HostIps::fixed(plan.node_ips.clone())
@@ -180,7 +180,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let upkeep = Upkeep { runtime: acting(), pleg: pleg.handle(), data, numbers, log_reader: kept_for };
     upkeep.begin(&mut crew, &plan);
     let feed = feed.run();
-    crew.spawn("what carries pods from their sources to the agent", feed);
+    crew.spawn("the pod feed", feed);
     let urls: Vec<String> = sources.iter().filter_map(AnySource::url).collect();
     let kept = Kept::new(&plan, &folder, &sources);
     for source in sources {
@@ -249,21 +249,21 @@ impl Upkeep {
             // Only of the folder that everybody knows: who keeps logs elsewhere does not want them there. And who runs pods
             // once has read them.
             let links = LogLinks::new(pleg, data.clone(), pod_logs.clone(), USUAL_LOG_LINKS.into());
-            crew.spawn("the links to logs", links.run());
+            crew.spawn("the log links", links.run());
         }
         let rotation =
             LogRotation::new(runtime.clone(), cache.clone(), data, pod_logs.clone(), plan.upkeep.logs)
                 .read_by(log_reader);
-        crew.spawn("the rotation of logs", rotation.run());
+        crew.spawn("log rotation", rotation.run());
         let images = ImageCollector::new(runtime, cache, clock, plan.upkeep.images, numbers);
-        crew.spawn("the removal of unused images", images.run());
+        crew.spawn("image garbage collection", images.run());
     }
 }
 
 async fn finish_recording(pleg: &mut Pleg<CriObserver>, remarks: &Remarks) {
     let Some(recorder) = pleg.record(None) else { return };
     if let Err(error) = recording::finish(recorder).await {
-        remarks.print(&format!("the recording is not complete: {error}"));
+        remarks.print(&format!("the recording is incomplete: {error}"));
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) enum Mood {
 impl Mood {
     /// How they are called where pods are counted.
     pub(crate) const WORDS: [(Self, &'static str); 3] =
-        [(Self::Well, "well"), (Self::Busy, "on the way"), (Self::Bad, "in trouble")];
+        [(Self::Well, "ok"), (Self::Busy, "in progress"), (Self::Bad, "in trouble")];
 
     /// By the word in the column `STATUS`.
     pub(crate) fn of(status: &str) -> Self {

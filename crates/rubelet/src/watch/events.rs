@@ -13,7 +13,7 @@ pub(crate) enum Events {
     Auto,
     /// Follow it wherever there is one
     On,
-    /// Leave it alone, and list once a second
+    /// Do not follow it; list once a second
     Off,
 }
 

@@ -6,13 +6,13 @@ use rubelet_model::PodRef;
 /// A kind of event, by the kubelet's name or a short one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum KindFilter {
-    /// A container runs, or a sandbox is ready
+    /// A container started, or a sandbox became ready
     #[value(name = "ContainerStarted", alias = "started")]
     Started,
     /// A container exited, or a sandbox is no longer ready
     #[value(name = "ContainerDied", alias = "died")]
     Died,
-    /// The runtime no longer knows it
+    /// A container or sandbox was removed
     #[value(name = "ContainerRemoved", alias = "removed")]
     Removed,
     /// Something else about the pod changed

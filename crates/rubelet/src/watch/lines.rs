@@ -106,13 +106,13 @@ fn event(event: &PodEvent, zone: &TimeZone) -> String {
 fn note(note: &Note) -> String {
     match note {
         Note::EventsLeftAlone { runtime } => format!(
-            "{YELLOW}{} hands each event to one reader only, so they are left to the kubelet and changes are seen once a \
-             second; if nothing else reads them, use --events on{YELLOW:#}",
+            "{YELLOW}{} hands each event to one reader only, so events are left to the kubelet and changes are seen \
+             once a second; if nothing else reads them, use --events on{YELLOW:#}",
             clean(&runtime.to_string())
         ),
         Note::StoodStill(after) => {
             format!(
-                "{GREEN}going on after {}; what happened meanwhile comes now{GREEN:#}",
+                "{GREEN}resumed after {}; what happened in the meantime follows{GREEN:#}",
                 GoDuration::in_millis(*after)
             )
         }
@@ -123,10 +123,10 @@ fn note(note: &Note) -> String {
             format!("{GREEN}the runtime is back after {}{GREEN:#}", GoDuration::in_millis(*after))
         }
         Note::Reconnected => {
-            format!("{YELLOW}the connection to the runtime was made anew; it may have restarted{YELLOW:#}")
+            format!("{YELLOW}reconnected to the runtime; it may have restarted{YELLOW:#}")
         }
         Note::ListHangs(call) => format!(
-            "{YELLOW}the runtime does not answer {}, asked {} ago; nothing is seen until it does{YELLOW:#}",
+            "{YELLOW}the runtime has not answered {} for {}; nothing is seen until it does{YELLOW:#}",
             call.call,
             GoDuration::in_millis(call.age)
         ),
@@ -137,7 +137,7 @@ fn note(note: &Note) -> String {
             )
         }
         Note::LookHangs(look) => {
-            format!("{YELLOW}{}; it is seen a little later{YELLOW:#}", clean(&look.to_string()))
+            format!("{YELLOW}{}; its changes are seen a little later{YELLOW:#}", clean(&look.to_string()))
         }
         Note::ListsOften { period, reason } => {
             format!(
@@ -148,7 +148,7 @@ fn note(note: &Note) -> String {
         Note::PodStuck(stuck) => format!("{YELLOW}{}{YELLOW:#}", clean(&stuck.to_string())),
         Note::PodUnstuck { pod, after } => {
             format!(
-                "{GREEN}pod {} answers again after {}{GREEN:#}",
+                "{GREEN}pod {} can be inspected again, after {}{GREEN:#}",
                 clean(&pod.to_string()),
                 GoDuration::in_millis(*after)
             )
@@ -267,18 +267,19 @@ mod tests {
                 Note::EventsLeftAlone {
                     runtime: Runtime { name: "containerd".to_owned(), version: "v1.7.34".to_owned() },
                 },
-                "containerd v1.7.34 hands each event to one reader only, so they are left to the kubelet and changes \
-                 are seen once a second; if nothing else reads them, use --events on",
+                "containerd v1.7.34 hands each event to one reader only, so events are left to the kubelet and \
+                 changes are seen once a second; if nothing else reads them, use --events on",
             ),
             (
                 Note::StoodStill(Duration::from_secs(7)),
-                "going on after 7s; what happened meanwhile comes now",
+                "resumed after 7s; what happened in the meantime follows",
             ),
             (Note::RuntimeBack { after: Duration::from_micros(3_200_999) }, "the runtime is back after 3.2s"),
             (Note::PodStuck(stuck), "pod default/web-0 not inspected for 10s"),
             (
                 Note::LookHangs(hung),
-                "looks at pod default/web-0 not answered for 1.049s, given up once for a list of all; it is seen a little later",
+                "pod default/web-0: single-pod lists unanswered for 1.049s, abandoned once in favour of a full list; \
+                 its changes are seen a little later",
             ),
         ];
         for (note, expected) in notes {

@@ -34,7 +34,7 @@ use crate::signals::standstill;
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Text for people
     Text,
     /// JSON, for programs
     Json,

@@ -115,11 +115,11 @@ async fn an_agent_that_has_not_looked_yet_is_not_believed() {
     assert_eq!((code, out.as_str()), (Some(0), ""));
     assert_eq!(
         err,
-        "the agent does not know all of its pods yet: it is not known yet which pods are on this machine\n"
+        "the agent does not know all of its pods yet: the pods on this machine have not been listed yet\n"
     );
     let (code, out, err) = agent.run(&["stop", "--all"]).await;
     assert_eq!((code, out.as_str()), (Some(3), ""), "{err}");
-    assert!(err.contains("there may be more of them") && !err.contains("no pod runs"), "{err}");
+    assert!(err.contains("there may be more;") && !err.contains("no pods are running"), "{err}");
     assert_eq!(reader.try_wait().expect("ours"), None, "it goes on");
 
     drop(fault);
@@ -130,7 +130,7 @@ async fn an_agent_that_has_not_looked_yet_is_not_believed() {
         (Some(0), "default/web-node\n".to_owned(), String::new())
     );
     let (code, out, _) = agent.run(&["stop", "--all"]).await;
-    assert_eq!((code, out.as_str()), (Some(0), "default/web-node has ended\n"));
+    assert_eq!((code, out.as_str()), (Some(0), "default/web-node stopped\n"));
     let ended = tokio::time::timeout(PATIENCE, reader.wait()).await.expect("it ends").expect("ours");
     assert_eq!(ended.code(), Some(0));
 }
@@ -160,7 +160,7 @@ async fn a_service_manager_is_told_how_the_agent_is() {
         until(news).await;
     }
     std::fs::write(agent.manifests().join("pods/web.yaml"), WEB).expect("written");
-    until("STATUS=1 pod: 1 well").await;
+    until("STATUS=1 pod: 1 ok").await;
     until("WATCHDOG=1").await;
     agent.signal("-TERM");
     until("STOPPING=1").await;

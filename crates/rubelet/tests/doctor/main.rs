@@ -232,5 +232,5 @@ async fn events_that_two_readers_steal_from_each_other() {
         said = tokio::time::timeout(PATIENCE, looking) => said.expect("the theft is noticed"),
     };
     thief.abort();
-    assert!(evidence(&said, "eventsStolen").contains("were announced to somebody else"), "{said:#}");
+    assert!(evidence(&said, "eventsStolen").contains("were announced to another reader"), "{said:#}");
 }

@@ -119,7 +119,7 @@ fn failures_say_what_to_do_and_end_as_documented() {
     for (args, code, message) in [
         (vec!["import", "/nowhere.tar"], 4, "/nowhere.tar: No such file"),
         (vec!["import", noise.to_str().unwrap()], 4, "not a readable archive"),
-        (vec!["import", plain.to_str().unwrap()], 4, "make one with `docker save`"),
+        (vec!["import", plain.to_str().unwrap()], 4, "create one with `docker save`"),
         (vec!["rm", "host"], 4, "built in"),
         (vec!["rm"], 2, "NAME"),
         (vec!["pull", "Not A Name"], 2, "must be lower case"),
@@ -132,7 +132,7 @@ fn failures_say_what_to_do_and_end_as_documented() {
         assert_eq!(out, "");
     }
     let (code, out, _) = text(&rubelet(&data, &["pull", "host"]));
-    assert_eq!((code, out.as_str()), (0, "host is built in: there is nothing to pull\n"));
+    assert_eq!((code, out.as_str()), (0, "host is built in; there is nothing to pull\n"));
     let (code, _, err) = text(&rubelet(Path::new("/proc/nowhere"), &["ls"]));
     assert_eq!(code, 1, "{err}");
 }

@@ -60,7 +60,7 @@ fn lives_on(mut containerd: Containerd) {
 
     // Without an agent, commands find the runtime that it used.
     node.end_agent("-INT");
-    assert!(node.said().contains("2 pods go on"), "{}", node.said());
+    assert!(node.said().contains("2 pods keep running"), "{}", node.said());
     let (code, out, err) = text(&node.ask(&["ps"]));
     assert!(code == Some(0) && out.contains("web-n") && out.contains("foreign"), "{out}{err}");
     let (code, out, err) = text(&node.ask(&["exec", "web", "--", "echo", "inside"]));

@@ -51,7 +51,7 @@ fn manifests() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ),
         ("deep", format!("a: {}", "[".repeat(5_000_000)), "recursion limit exceeded"),
         ("nested", "- ".repeat(1_000_000), "is nested deeper than 32 levels"),
-        ("anchors", anchors(), "has too many anchors and aliases"),
+        ("anchors", anchors(), "has too many or too large anchors and aliases"),
         ("documents", pod("d", "", "---\n").repeat(3000), "has more than 1024 documents"),
         ("keys", many(100_000, |n| format!("k{n}: 1\n")), "has more than 100000 values"),
         ("open", format!("a: \"{}", "\\u0041".repeat(1_700_000)), "unclosed quote"),
@@ -181,7 +181,7 @@ fn links_in_volumes_lead_nowhere() {
     for name in ["link", "below", "up", "magic"] {
         let waits = node.until_waiting(name, "CreateContainerConfigError");
         let message = state(&waits)["waiting"]["message"].as_str().unwrap_or_default().to_owned();
-        assert!(message.contains("leads out of it"), "{name}: {message}");
+        assert!(message.contains("leads out of the volume"), "{name}: {message}");
     }
     node.until_pod("exchange", "refused", |pod| {
         let statuses = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();

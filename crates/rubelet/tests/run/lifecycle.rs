@@ -52,7 +52,7 @@ fn an_agent_that_ends_or_dies_leaves_its_pods_running_and_adopts_them_again() {
 
     assert_eq!(node.end_agent("-INT"), Some(0));
     assert!(
-        node.said().contains("1 pod goes on") && node.said().contains("rubelet stop --all"),
+        node.said().contains("1 pod keeps running") && node.said().contains("rubelet stop --all"),
         "{}",
         node.said()
     );
@@ -103,7 +103,7 @@ fn pods_are_looked_at_and_ended_with_and_without_an_agent() {
         let script = format!("head -c {stdout}M /dev/zero; head -c {stderr}M /dev/zero >&2");
         let (code, out, err) = text(&node.ask(&["exec", &name, "--", "sh", "-c", &script]));
         assert_eq!(
-            (code, err.contains("the output is cut")),
+            (code, err.contains("the output was cut")),
             (Some(i32::from(is_cut)), is_cut),
             "{stdout} {stderr}"
         );
@@ -113,17 +113,17 @@ fn pods_are_looked_at_and_ended_with_and_without_an_agent() {
     assert!(code == Some(2) && err.contains("the pod has no container d; it has c"), "{err}");
     for command in ["logs", "describe", "stop"] {
         let (code, _, err) = text(&node.ask(&[command, &name, "-n", "other"]));
-        assert!(code == Some(2) && err.contains("there is no pod web-n"), "{command}: {err}");
+        assert!(code == Some(2) && err.contains("no pod web-n"), "{command}: {err}");
     }
     for name in [name.as_str(), "web"] {
         let (code, out, err) = text(&node.ask(&["describe", name]));
         assert!(code == Some(0) && out.contains("Container started"), "{name}: {out}{err}");
     }
     let (code, _, err) = text(&node.ask(&["describe", "nobody"]));
-    assert!(code == Some(2) && err.contains("there is no pod nobody"), "{err}");
+    assert!(code == Some(2) && err.contains("no pod nobody"), "{err}");
 
     let (code, out, err) = text(&node.ask(&["stop", &name, "--grace-period", "1"]));
-    assert_eq!((code, out.trim_end()), (Some(0), "default/web-n has ended"), "{err}");
+    assert_eq!((code, out.trim_end()), (Some(0), "default/web-n stopped"), "{err}");
     assert!(node.sleepers(1).is_empty() && node.sleepers(2).len() == 1);
 
     node.until("words", || text(&node.ask(&["logs", "two", "-c", "a"])).1 == "second\n");
@@ -211,7 +211,7 @@ fn everybody_may_look_over_tcp_and_nobody_may_change_anything() {
     let Some(mut node) = Node::new() else { return };
     node.listen_on("127.0.0.1:0");
     node.start_agent();
-    node.until("its address", || node.said().contains("/pods shows them"));
+    node.until("its address", || node.said().contains("/pods; Ctrl-C"));
     let said = node.said();
     let address =
         said.split_once("http://").and_then(|(_, rest)| rest.split_once("/pods")).expect("an address").0;

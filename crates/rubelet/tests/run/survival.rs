@@ -165,7 +165,7 @@ fn pods_do_not_run_in_a_second_runtime_too() {
     let (code, _, err) = run();
     assert_eq!(code, Some(2), "{err}");
     assert!(
-        err.contains(&format!("are in the embedded runtime, and in {other} they would run a second time")),
+        err.contains(&format!("run in the embedded runtime; starting them in {other} would run them twice")),
         "{err}"
     );
     let data = node.path("data");

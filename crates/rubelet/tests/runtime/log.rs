@@ -11,7 +11,7 @@ use crate::program;
 fn a_log_that_is_no_terminal_has_no_colours() {
     let Some(runtime) = program::start("log") else { return };
     let log = || std::fs::read_to_string(runtime.dir().join("log")).expect("a log");
-    let listens = || Some(log()).filter(|text| text.contains("the embedded runtime listens"));
+    let listens = || Some(log()).filter(|text| text.contains("the embedded runtime is listening"));
     let text = wait::until(Duration::from_secs(20), listens).unwrap_or_else(|| panic!("{}", log()));
     assert!(!text.contains('\u{1b}'), "{text:?}");
 }

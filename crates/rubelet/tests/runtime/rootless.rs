@@ -194,7 +194,7 @@ async fn lives_and_survives(mut embedded: Embedded) {
     // One that is refused takes nothing away from the one that runs.
     let second = as_user(embedded.dir(), &["runtime", "--socket", "other", "--data-dir", "data"]).output();
     let text = String::from_utf8_lossy(&second.expect("runs").stderr).into_owned();
-    assert!(text.contains("another runtime uses"), "{text}");
+    assert!(text.contains("another runtime is using"), "{text}");
     assert!(!embedded.shims().is_empty(), "the holder of the namespaces is there");
     embedded.stop();
     let gone = wait::until(Duration::from_secs(20), || embedded.shims().is_empty().then_some(()));

@@ -197,7 +197,7 @@ async fn remarks_are_made_while_nobody_reads_the_output() {
     // Lists that were answered: it shows pods by now, or would.
     runtime.faults().on(Op::ListContainers).times(2).delay(Duration::ZERO).until_hits(2).await;
     let fault = runtime.faults().on(Op::ListContainers).hang();
-    remark("does not answer list_containers").await;
+    remark("has not answered list_containers").await;
     fault.release();
     remark("answers again").await;
 }

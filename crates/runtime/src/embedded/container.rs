@@ -193,7 +193,7 @@ impl Runtime {
         {
             // The other way round is fine: whoever leaves it out asks for the pod's, whatever that is.
             if mode == v1::NamespaceMode::Node && own {
-                let problem = "the pod has one of its own, and its containers share it";
+                let problem = "the pod has its own, which its containers share";
                 return Err(Error::invalid(format!("{OPTIONS}.{name}"), problem));
             }
         }
@@ -203,7 +203,8 @@ impl Runtime {
         let pid = match options.pid() {
             v1::NamespaceMode::Container => Namespace::New,
             _ if self.facts.cgroups == Cgroups::None => {
-                let problem = "without control groups nobody could find what a container leaves among the processes of others: use CONTAINER";
+                let problem = "without control groups, leftover processes of a container could not be told from \
+                               those of others: use CONTAINER";
                 return Err(Error::unsupported(FIELD, problem));
             }
             v1::NamespaceMode::Node => Namespace::Host,
@@ -328,7 +329,7 @@ impl Runtime {
         match tokio::time::timeout(KILL_PATIENCE, state.wait_for(ContainerState::is_stopped)).await {
             Ok(_) => Ok(()),
             Err(_) => Err(Error::State(format!(
-                "container {} was killed {} s ago and is still there",
+                "container {} was killed {} s ago and still exists",
                 container.id(),
                 KILL_PATIENCE.as_secs()
             ))),
@@ -386,7 +387,7 @@ impl Runtime {
         if supervise::ask(&self.layout.container(container.id()), Command::Reopen).await? {
             Ok(())
         } else {
-            Err(Error::State(format!("container {} has just ended", container.id())))
+            Err(Error::State(format!("container {} has just exited", container.id())))
         }
     }
 }

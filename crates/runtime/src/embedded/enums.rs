@@ -7,7 +7,7 @@ use super::error::{Error, Result};
 fn known<E: TryFrom<i32>>(field: &str, value: i32) -> Result<()> {
     match E::try_from(value) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Error::unsupported(field, format!("{value} means nothing in this version of CRI"))),
+        Err(_) => Err(Error::unsupported(field, format!("{value} is not a value in this version of CRI"))),
     }
 }
 

@@ -14,7 +14,7 @@ pub enum Error {
         id: String,
     },
     /// A shortened id fits more than one object.
-    #[error("{kind} id {id:?} is ambiguous: write more of it")]
+    #[error("{kind} id {id:?} is ambiguous: give more characters of it")]
     Ambiguous {
         /// `container` or `pod sandbox`.
         kind: &'static str,

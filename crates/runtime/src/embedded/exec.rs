@@ -43,7 +43,7 @@ impl Runtime {
         if !state.can_exec() {
             return Err(Error::State(format!("container {} is {}", found.id(), state.name())));
         }
-        let gone = || Error::State(format!("container {} does not run any more", found.id()));
+        let gone = || Error::State(format!("container {} is no longer running", found.id()));
 
         let limit = u64::try_from(request.timeout).ok().filter(|seconds| *seconds > 0);
         // First that of the container: who waits for it takes none of the others'.
@@ -85,8 +85,8 @@ impl Runtime {
         match outcome.ok_or_else(gone)? {
             Outcome::Exited(code) if said.has_lost() => Err(Error::Full {
                 problem: format!(
-                    "the command ended with {code}, but there was no memory for its output: other commands say as much; try \
-                     again later, or write it to a file in the container"
+                    "the command exited with {code}, but there was not enough memory for its output because other \
+                     commands also print a lot; try again later, or write it to a file in the container"
                 ),
             }),
             Outcome::Exited(exit_code) => {

@@ -27,7 +27,7 @@ pub(crate) fn places(image: &ImageConfig, config: &v1::ContainerConfig) -> Resul
             continue;
         }
         if is_filled_last(Path::new(&place)) {
-            let problem = "what is there is the runtime's to fill: mount something of yours in it, or build the image without it";
+            let problem = "this path is reserved for the runtime: build the image without this volume";
             return Err(Error::unsupported(format!("image.config.volumes[{wanted:?}]"), problem));
         }
         places.push(place);

@@ -88,7 +88,7 @@ fn make(ns: &Path, wanted: Held, hostname: &str) -> Result<()> {
         let target = ns.join(name);
         File::create(&target).map_err(|error| Error::io(format!("create {}", target.display()), error))?;
         mount_bind(format!("/proc/thread-self/ns/{name}"), &target)
-            .map_err(|errno| Error::io(format!("hold the {name} namespace"), errno))?;
+            .map_err(|errno| Error::io(format!("pin the {name} namespace"), errno))?;
     }
     Ok(())
 }
@@ -126,10 +126,7 @@ pub(crate) fn check_sysctls(sysctls: &BTreeMap<String, String>, held: Held) -> R
         } else if plain == "kernel.hostname" || plain == "kernel.domainname" {
             ("uts", held.uts)
         } else {
-            return Err(Error::unsupported(
-                field,
-                "is not a setting of one pod: it would change the whole machine",
-            ));
+            return Err(Error::unsupported(field, "is not namespaced: it would change the whole machine"));
         };
         if !own {
             return Err(Error::invalid(field, format!("the pod uses the host's {owner} namespace")));

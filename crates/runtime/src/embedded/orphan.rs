@@ -26,7 +26,8 @@ impl Runtime {
             None => Ok(()),
         });
         if let Err(error) = written.await {
-            tracing::warn!(container = id, %error, "cannot record a container's process: it would outlive a killed shim");
+            tracing::warn!(container = id, %error, "cannot record a container's process, which would therefore \
+                                                    outlive a killed shim");
         }
     }
 
@@ -45,7 +46,7 @@ impl Runtime {
             Ok(())
         });
         if let Err(error) = ended.await {
-            tracing::error!(container = id, %error, "cannot tell which process was the container's");
+            tracing::error!(container = id, %error, "cannot identify the container's process");
         }
     }
 }

@@ -66,7 +66,7 @@ impl Runtime {
             Some(Report::Started { pid, .. }) => Ok(pid),
             _ => {
                 let exit = blocking(move || store::read_json::<Exit>(&folder.join(store::EXIT))).await?;
-                let message = exit.map_or_else(|| "its shim ended".to_owned(), |exit| exit.message());
+                let message = exit.map_or_else(|| "its shim exited".to_owned(), |exit| exit.message());
                 Err(Error::State(format!("cannot hold the pod's process namespace: {message}")))
             }
         }

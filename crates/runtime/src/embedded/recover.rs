@@ -68,7 +68,7 @@ impl Runtime {
         if tokio::time::timeout(SHIM_PATIENCE, all).await.is_err() {
             tracing::warn!(
                 silent = asked.len(),
-                "some shims do not answer: their containers' state is not known yet"
+                "some shims do not answer; the state of their containers is not known yet"
             );
         }
         asked.detach_all();
@@ -81,9 +81,10 @@ impl Runtime {
         let config = store::read(&folder.join(store::REQUEST))?
             .and_then(|bytes| v1::PodSandboxConfig::decode(bytes.as_slice()).ok());
         let (Some(record), Some(config)) = (record, config) else {
-            tracing::info!(sandbox = id, "removing a half-made sandbox");
+            tracing::info!(sandbox = id, "removing an incomplete sandbox");
             if let Err(error) = self.discard_sandbox(id).await {
-                tracing::error!(sandbox = id, %error, "cannot remove a half-made sandbox: the next start tries again");
+                tracing::error!(sandbox = id, %error, "cannot remove an incomplete sandbox; the next start will try \
+                                                       again");
             }
             return Ok(());
         };
@@ -113,7 +114,7 @@ impl Runtime {
         let config = store::read(&folder.join(store::REQUEST))?
             .and_then(|bytes| v1::ContainerConfig::decode(bytes.as_slice()).ok());
         let (Some(record), Some(config)) = (record, config) else {
-            tracing::info!(container = id, "removing a half-made or half-removed container");
+            tracing::info!(container = id, "removing an incomplete container");
             self.try_discard(id);
             return Ok(());
         };
@@ -160,13 +161,13 @@ impl Runtime {
     /// What exists is shown, so that it can be removed, even if another has its name.
     fn take_name(&self, name: &str, id: &str) {
         if let Err(error) = self.registry.reserve(name, id) {
-            tracing::error!(id, %error, "two have one name: remove one of them");
+            tracing::error!(id, %error, "two have the same name; remove one of them");
         }
     }
 
     fn try_discard(&self, id: &str) {
         if let Err(error) = self.discard_container(id) {
-            tracing::error!(container = id, %error, "cannot remove what is left of a container: the next start tries again");
+            tracing::error!(container = id, %error, "cannot clean up a container; the next start will try again");
         }
     }
 
@@ -187,7 +188,7 @@ impl Runtime {
         let leases = match self.images.leases() {
             Ok(leases) => leases,
             Err(error) => {
-                tracing::warn!(%error, "cannot read who uses which image");
+                tracing::warn!(%error, "cannot read which images are in use");
                 return;
             }
         };
@@ -195,7 +196,7 @@ impl Runtime {
             if matches!(self.layout.container(&lease.key).try_exists(), Ok(false))
                 && let Err(error) = self.images.release(&lease.key)
             {
-                tracing::warn!(%error, key = lease.key, "cannot let go of an image");
+                tracing::warn!(%error, key = lease.key, "cannot release an image");
             }
         }
     }
@@ -225,7 +226,9 @@ fn is_torn(error: &std::io::Error) -> bool {
 
 fn not_known(kind: &str, folder: &Path, error: &Error) -> Error {
     Error::State(format!(
-        "it cannot be told what became of the {kind} in {}: {error}. Nothing is served, so that no second one is made beside it: mend the cause and start again; or give it up: end what runs in it and remove that folder",
+        "cannot determine the state of the {kind} in {}: {error}. The runtime does not start, so that no second one \
+         is created beside it. Fix the cause and start again; or give the {kind} up: stop what runs in it and remove \
+         that folder",
         folder.display()
     ))
 }

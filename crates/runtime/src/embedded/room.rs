@@ -58,7 +58,10 @@ impl Room {
     pub(crate) async fn enter(&self, has_time_limit: bool) -> Result<Place<'_>> {
         let permit = if has_time_limit {
             self.passing.try_acquire().map_err(|_| Error::Full {
-                problem: format!("{} commands with a time limit run already: try again later", self.places),
+                problem: format!(
+                    "{} commands with a time limit are already running; try again later",
+                    self.places
+                ),
             })?
         } else {
             // Nobody closes it.

@@ -66,7 +66,11 @@ impl Runtime {
     /// Takes the data folder and reads the machine's facts. Nothing is recovered yet.
     pub(crate) fn open(options: &Options) -> Result<Arc<Self>> {
         if !rustix::process::geteuid().is_root() {
-            return Err(Error::State("containers need root: run this as root (`rubelet runtime` alone also works for a user who is not)".to_owned()));
+            return Err(Error::State(
+                "containers need root: run as root (only `rubelet runtime` also works for \
+                                     ordinary users)"
+                    .to_owned(),
+            ));
         }
         store::make_dir(&options.data_dir)?;
         let root = options
@@ -103,7 +107,7 @@ impl Runtime {
             tracing::warn!(
                 wanted,
                 given,
-                "no right to lower oom_score_adj (CAP_SYS_RESOURCE is missing): containers get {given} at least"
+                "not permitted to lower oom_score_adj (CAP_SYS_RESOURCE is missing): containers get at least {given}"
             );
         }
     }

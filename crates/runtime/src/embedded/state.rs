@@ -86,7 +86,7 @@ impl Exit {
         match &self.cause {
             Cause::StartFailed(message) => message.clone(),
             Cause::Lost => {
-                "the container's supervisor ended without telling how the container did".to_owned()
+                "the container's supervisor exited without reporting how the container ended".to_owned()
             }
             Cause::Ended => String::new(),
         }

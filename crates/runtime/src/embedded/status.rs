@@ -20,7 +20,8 @@ impl Runtime {
             None => (
                 true,
                 "",
-                "no CNI configuration is given: pods off the host's network have loopback only".to_owned(),
+                "no CNI configuration is given: pods that are not on the host's network have loopback only"
+                    .to_owned(),
             ),
             Some(cni) => match cni.network() {
                 Ok(_) => (true, "", String::new()),

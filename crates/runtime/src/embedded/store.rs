@@ -167,7 +167,7 @@ pub(crate) fn lock(root: &Path) -> Result<File> {
     rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|errno| {
         match errno {
             rustix::io::Errno::WOULDBLOCK => Error::State(format!(
-                "another runtime uses {}: stop it, or choose another --data-dir",
+                "another runtime is using {}; stop it, or choose another --data-dir",
                 root.display()
             )),
             other => Error::io(format!("lock {}", path.display()), other),
@@ -204,7 +204,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let held = lock(dir.path()).unwrap();
         let refused = lock(dir.path()).unwrap_err().to_string();
-        assert!(refused.contains("another runtime uses"), "{refused}");
+        assert!(refused.contains("another runtime is using"), "{refused}");
         drop(held);
         lock(dir.path()).unwrap();
     }

@@ -163,7 +163,7 @@ impl Runtime {
         if told.is_none() {
             tracing::warn!(
                 container = container.id(),
-                "the container's shim is gone: ending what is left of it"
+                "the container's shim is gone; killing the container's remaining processes"
             );
         }
         self.end_group(&container.record.cgroup).await;
@@ -171,7 +171,7 @@ impl Runtime {
         let exit = told.unwrap_or_else(|| Exit::lost(started_at, clock::now()));
         let written = exit.clone();
         if let Err(error) = blocking(move || store::write_json(&path, &written, Durability::Power)).await {
-            tracing::error!(container = container.id(), %error, "cannot record the container's end");
+            tracing::error!(container = container.id(), %error, "cannot record the container's exit");
         }
         exit
     }
@@ -192,7 +192,7 @@ impl Runtime {
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
-        tracing::warn!(group, "processes of a control group do not end");
+        tracing::warn!(group, "cannot kill the processes of a control group");
     }
 
     /// Publishes a container's transition; silent if its sandbox is gone, which cannot be while it exists.

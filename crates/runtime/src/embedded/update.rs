@@ -21,7 +21,7 @@ impl Runtime {
         request: v1::UpdateContainerResourcesRequest,
     ) -> Result<()> {
         if request.windows.is_some() {
-            return Err(Error::unsupported("windows", "this is a Linux machine"));
+            return Err(Error::unsupported("windows", "not supported on Linux"));
         }
         let Some(wanted) = request.linux else { return Ok(()) };
         let container = self.registry.container(&request.container_id)?;
@@ -203,7 +203,7 @@ fn apply(
     let now = both.and_then(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
     for Write { controller, file, value } in writes(&facts.cgroups, wanted, merged, now) {
         let folder = facts.cgroups.folder(controller, group).ok_or_else(|| {
-            Error::unsupported("linux.resources", format!("no control group of this machine has {file}"))
+            Error::unsupported("linux.resources", format!("no control group on this machine has {file}"))
         })?;
         fs::write(folder.join(&file), &value)
             .map_err(|error| Error::io(format!("set {file} to {value}"), error))?;

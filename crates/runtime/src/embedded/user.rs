@@ -83,7 +83,8 @@ pub(crate) fn resolve(wanted: &Wanted<'_>, passwd: &str, group: &str) -> Result<
 pub(crate) fn admit(mut user: User, wanted: &Wanted<'_>, facts: &Facts) -> Result<User> {
     let unmapped = |name: &str, id: u32| {
         let problem = format!(
-            "{id} does not exist in this user namespace: run as root, or give this user ranges in /etc/subuid and /etc/subgid"
+            "{id} does not exist in this user namespace: run as root, or add ranges for this user to /etc/subuid and \
+             /etc/subgid"
         );
         Err(Error::unsupported(format!("{CONTEXT}.{name}"), problem))
     };

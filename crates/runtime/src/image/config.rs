@@ -36,7 +36,7 @@ pub enum ConfigError {
     #[error("the image configuration is not valid: {0}")]
     Json(#[from] serde_json::Error),
     /// Layers of another kind than `layers`.
-    #[error("the image's rootfs is of type {0:?}, and only \"layers\" is known")]
+    #[error("the image's rootfs is of type {0:?}, but only \"layers\" is supported")]
     RootfsType(String),
 }
 

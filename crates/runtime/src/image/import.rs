@@ -52,16 +52,16 @@ pub enum ImportReason {
     #[error(transparent)]
     Open(io::Error),
     /// It is not a tar archive, or a damaged one.
-    #[error("it is not a readable archive: {0}")]
+    #[error("not a readable archive: {0}")]
     Tar(#[from] TarError),
     /// A tar archive, but not of images.
     #[error(
-        "it has neither {OCI_INDEX} nor {DOCKER_MANIFEST}, so it is not an image archive: \
-         make one with `docker save` or `skopeo copy … oci-archive:FILE`"
+        "not an image archive, since it has neither {OCI_INDEX} nor {DOCKER_MANIFEST}: create one with `docker save` \
+         or `skopeo copy … oci-archive:FILE`"
     )]
     NotImages,
     /// No image in it is for this machine, or there is none at all.
-    #[error("it has no image for {wanted}{}", only_for(.offered))]
+    #[error("the archive has no image for {wanted}{}", only_for(.offered))]
     NoImage {
         /// This machine.
         wanted: Platform,
@@ -69,7 +69,7 @@ pub enum ImportReason {
         offered: Vec<Platform>,
     },
     /// A blob that is named and not there.
-    #[error("{0:?} is missing in it")]
+    #[error("the archive has no {0:?}")]
     Missing(String),
     /// A document that cannot be one.
     #[error("{0:?} is larger than {MAX_DOCUMENT} bytes")]
@@ -83,13 +83,13 @@ pub enum ImportReason {
         source: ManifestError,
     },
     /// Indexes in indexes, or more images than anybody has.
-    #[error("its index is nested too deep or lists too much")]
+    #[error("its index is nested too deeply or lists too much")]
     Unreasonable,
     /// A tag in the archive that is no name.
     #[error(transparent)]
     Name(#[from] NameError),
     /// One name for several images.
-    #[error("it has {0} images, and one tag cannot name them all: import it without a tag")]
+    #[error("the archive has {0} images, and one tag cannot name them all: import it without a tag")]
     OneTagForSeveral(usize),
     /// A configuration or layer that was refused.
     #[error(transparent)]

@@ -45,7 +45,7 @@ pub(crate) struct NewImage {
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
     /// A blob that is not what its digest says.
-    #[error("{what} has the digest {found}, and {wanted} was promised: it is damaged or forged")]
+    #[error("{what} has digest {found} instead of {wanted}: it is damaged or forged")]
     Digest {
         /// What it is.
         what: &'static str,
@@ -58,7 +58,7 @@ pub enum IngestError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The manifest and the configuration disagree.
-    #[error("the manifest lists {manifest} layers, and the configuration {config}")]
+    #[error("the manifest lists {manifest} layers, but the configuration {config}")]
     LayerCount {
         /// In the manifest.
         manifest: usize,
@@ -66,10 +66,10 @@ pub enum IngestError {
         config: usize,
     },
     /// More layers than anybody has.
-    #[error("the image has {0} layers, and no more than {MAX_LAYERS} are accepted")]
+    #[error("the image has {0} layers; at most {MAX_LAYERS} are accepted")]
     TooManyLayers(usize),
     /// Made for another system.
-    #[error("the image is for {0}, and this machine runs linux")]
+    #[error("the image is for {0}, but this machine runs linux")]
     WrongSystem(String),
     /// A layer that cannot be unpacked.
     #[error("layer {layer}: {source}")]
@@ -117,7 +117,8 @@ pub(crate) fn read_config(
     }
     if !config.architecture.is_empty() && config.architecture != machine.architecture {
         // It can run where an emulator is registered with the kernel, and only the user knows.
-        tracing::warn!(image = %found, built_for = %config.architecture, "the image is for another processor");
+        tracing::warn!(image = %found, built_for = %config.architecture, "the image was built for another \
+                                                                          architecture");
     }
     Ok((found, config))
 }

@@ -70,13 +70,13 @@ pub enum ManifestError {
         limit: usize,
     },
     /// It could be read as an image and as an index, and different readers would see different things.
-    #[error("it is an image and an index at once")]
+    #[error("it is both an image and an index")]
     Ambiguous,
     /// The first version of docker's manifests, which nobody serves any more.
-    #[error("it has schema version 1, which is no longer supported: push the image anew")]
+    #[error("it has schema version 1, which is no longer supported: push the image again")]
     Schema1,
     /// Something else that registries keep: a chart, a signature.
-    #[error("it is not a container image but {0:?}")]
+    #[error("it is not a container image, but {0:?}")]
     NotAnImage(String),
 }
 

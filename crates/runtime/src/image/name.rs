@@ -95,7 +95,7 @@ pub enum NameError {
         source: DigestError,
     },
     /// A bare 64-digit name is refused as a name: it is an id.
-    #[error("{0:?} is an image id, not a name")]
+    #[error("{0:?} is an image ID, not a name")]
     LooksLikeId(String),
 }
 

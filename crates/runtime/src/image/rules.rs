@@ -44,7 +44,7 @@ pub enum PathError {
     #[error("its path is longer than {MAX_PATH} bytes")]
     TooLong,
     /// Nested deeper than the limit.
-    #[error("it is nested deeper than {0} directories")]
+    #[error("it is nested more than {0} directories deep")]
     TooDeep(usize),
     /// The name of a whiteout where a directory should be, or a whiteout of nothing.
     #[error("its name misuses the whiteout prefix \".wh.\"")]

@@ -93,7 +93,7 @@ fn owner_lives(path: &Path) -> Result<bool, StoreError> {
     match File::open(path).and_then(files::try_lock) {
         Ok(lock) => Ok(lock.is_none()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(StoreError::io("cannot look at", path)(error)),
+        Err(error) => Err(StoreError::io("cannot stat", path)(error)),
     }
 }
 

@@ -106,7 +106,7 @@ pub enum StoreError {
         source: serde_json::Error,
     },
     /// A newer program wrote this store.
-    #[error("{} has format {found}, and this version knows {known}: use the version that wrote it", path.display())]
+    #[error("{} has format {found}, but this version supports {known}: use the version that wrote it", path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -125,7 +125,7 @@ pub enum StoreError {
         name: String,
     },
     /// The beginning of more than one id.
-    #[error("{name:?} is the beginning of {} image ids: give more digits", ids.len())]
+    #[error("{name:?} is ambiguous: {} image IDs begin with it; give more digits", ids.len())]
     Ambiguous {
         /// What was asked for.
         name: String,
@@ -136,13 +136,13 @@ pub enum StoreError {
     #[error("the image \"host\" is built in: it cannot be removed, tagged or replaced")]
     BuiltIn,
     /// A tag was wanted, and this is a digest.
-    #[error("{0} goes by digest, and a tag is needed")]
+    #[error("{0} is a name with a digest, but a tag is needed")]
     NotATag(ImageName),
     /// Not usable as a lease's key.
-    #[error("{0:?} cannot be the key of a lease")]
+    #[error("{0:?} is not a valid lease key")]
     LeaseKey(String),
     /// A layer that a record needs is not there.
-    #[error("layer {layer} of image {image} is not in the store: remove the image and get it again")]
+    #[error("layer {layer} of image {image} is missing from the store: remove the image and pull it again")]
     LayerMissing {
         /// The image.
         image: Digest,

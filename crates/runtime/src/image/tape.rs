@@ -64,7 +64,7 @@ pub enum TarError {
     #[error("a pax record at byte {0} is malformed")]
     Pax(u64),
     /// More entries than an image archive can have.
-    #[error("it has more than {0} entries")]
+    #[error("the archive has more than {0} entries")]
     TooManyEntries(usize),
     /// Sparse files and multi-volume archives.
     #[error("entries of type {0:?} are not supported")]

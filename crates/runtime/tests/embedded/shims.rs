@@ -192,7 +192,7 @@ fn a_second_runtime_on_the_same_folder_is_refused() {
             .output()
             .expect("runs");
         let text = String::from_utf8_lossy(&second.stderr);
-        assert!(!second.status.success() && text.contains("another runtime uses"), "{text}");
+        assert!(!second.status.success() && text.contains("another runtime is using"), "{text}");
     });
 }
 
@@ -216,7 +216,7 @@ fn a_container_that_cannot_be_asked_is_not_taken_for_gone() {
             .output()
             .expect("runs");
         let text = String::from_utf8_lossy(&refused.stderr);
-        assert!(!refused.status.success() && text.contains("it cannot be told"), "{text}");
+        assert!(!refused.status.success() && text.contains("cannot determine the state"), "{text}");
         assert!(text.contains(&id) && text.contains("start again"), "{text}");
         assert_eq!(leases(), before, "its image is still kept for it");
         assert!(before > 0 && runs(&process));

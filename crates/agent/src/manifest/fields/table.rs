@@ -5,36 +5,40 @@ use super::Verdict::{Ignored, Parts, Refused, Works};
 use super::{Type, Verdict};
 
 const OK: Verdict = Works("");
-const SCHEDULING: Verdict = Ignored("no scheduler chooses a node for this pod");
+const SCHEDULING: Verdict = Ignored("there is no scheduler; the pod runs on this node");
 const PROBE_NOTE: &str = "[probes.md](probes.md)";
 pub(super) const CLOSED_GATES: &str =
-    "nobody sets such conditions on a pod of a file, so it never becomes ready";
-const WINDOWS: Verdict = Refused("this is Linux");
-const NO_SERVICE_ACCOUNTS: Verdict = Refused("service accounts live in the API server");
-const APP_ARMOR_NOTE: &str = "where the kernel has AppArmor; elsewhere a profile but `Unconfined` is not admitted; the embedded runtime has no `RuntimeDefault` and refuses it, by name";
-const SELINUX_NOTE: &str = "where the kernel has SELinux, but the embedded runtime refuses them there; elsewhere an event says that they are ignored";
+    "nothing sets such conditions on a static pod, so it never becomes ready";
+const WINDOWS: Verdict = Refused("only for Windows");
+const NO_SERVICE_ACCOUNTS: Verdict = Refused("service accounts need the API server");
+const APP_ARMOR_NOTE: &str = "on kernels with AppArmor; elsewhere only `Unconfined` is admitted; the embedded \
+                              runtime has no `RuntimeDefault`, and its error says so";
+const SELINUX_NOTE: &str = "on kernels with SELinux, except with the embedded runtime, which refuses them; elsewhere \
+                            they are ignored, and an event says so";
 const SECCOMP_NOTE: &str =
-    "the embedded runtime has it on x86_64 and aarch64, and refuses `SCMP_ACT_NOTIFY`, by name";
-const API_VOLUME: Verdict = Refused("such volumes come from the API server");
-const NETWORK_VOLUME: Verdict = Refused("mount it on the host, and use `hostPath`");
-const OLD_VOLUME: Verdict = Refused("Kubernetes no longer has this type, or only through CSI drivers");
+    "in the embedded runtime on x86_64 and aarch64, and without `SCMP_ACT_NOTIFY`, which its error names";
+const API_VOLUME: Verdict = Refused("such volumes need the API server");
+const NETWORK_VOLUME: Verdict = Refused("mount it on the host and use `hostPath`");
+const OLD_VOLUME: Verdict =
+    Refused("Kubernetes has removed this type, or supports it only through CSI drivers");
 
 pub(super) static POD_SPEC: Type = Type {
     name: "PodSpec",
     fields: &[
         ("activeDeadlineSeconds", OK),
-        ("affinity", Parts(&AFFINITY, "what concerns this node is checked at admission")),
-        ("automountServiceAccountToken", Ignored("there are no service accounts, so there is no token")),
+        ("affinity", Parts(&AFFINITY, "node affinity is checked at admission")),
+        ("automountServiceAccountToken", Ignored("there are no service accounts, so no token is mounted")),
         ("containers", Parts(&CONTAINER, "at most 500")),
         ("dnsConfig", Parts(&DNS_CONFIG, "")),
         (
             "dnsPolicy",
             Works(
-                "without a cluster DNS (`clusterDNS` of the configuration), `ClusterFirst` is as `Default`, with an event",
+                "without a cluster DNS (`clusterDNS` in the configuration), `ClusterFirst` falls back to `Default`, \
+                 and an event says so",
             ),
         ),
         ("enableServiceLinks", Works("there are no services to link to")),
-        ("ephemeralContainers", Refused("they are added to a running pod, through the API server")),
+        ("ephemeralContainers", Refused("they are added to running pods through the API server")),
         ("hostAliases", Parts(&HOST_ALIAS, "")),
         ("hostIPC", OK),
         ("hostNetwork", OK),
@@ -42,53 +46,49 @@ pub(super) static POD_SPEC: Type = Type {
         (
             "hostUsers",
             Works(
-                "`false` where the runtime can: [security.md](security.md); elsewhere the pod does not start, and an event says so",
+                "`false` if the runtime supports it ([security.md](security.md)); otherwise the pod does not start, \
+                 and an event says so",
             ),
         ),
         ("hostname", OK),
         (
             "hostnameOverride",
             Works(
-                "instead of `hostname` and `subdomain`; refused beside `hostNetwork` and `setHostnameAsFQDN`",
+                "replaces `hostname` and `subdomain`; refused together with `hostNetwork` or `setHostnameAsFQDN`",
             ),
         ),
         (
             "imagePullSecrets",
-            Parts(&LOCAL_OBJECT, "secrets of both docker types, from documents beside the pod"),
+            Parts(&LOCAL_OBJECT, "secrets of both docker types, from the same path or URL as the pod"),
         ),
-        ("initContainers", Parts(&CONTAINER, "with sidecars (`restartPolicy: Always`); at most 500")),
-        ("nodeName", Ignored("the pod runs on the node that has its manifest")),
-        ("nodeSelector", Works("checked at admission, against the labels of the node")),
+        ("initContainers", Parts(&CONTAINER, "including sidecars (`restartPolicy: Always`); at most 500")),
+        ("nodeName", Ignored("the pod runs on the node that has the manifest")),
+        ("nodeSelector", Works("checked at admission against the node's labels")),
         ("os", Parts(&POD_OS, "`windows` is not admitted")),
         ("overhead", Works("counted at admission and in the pod's control group")),
-        (
-            "preemptionPolicy",
-            Ignored("priorities are given by the API server, and a pod of a file is critical to its node"),
-        ),
-        ("priority", Works("from 2000000000 on the pod is critical; a pod of a file is in any case")),
+        ("preemptionPolicy", Ignored("priorities need the API server; static pods are always critical")),
+        ("priority", Works("2000000000 and above means critical; static pods always are")),
         (
             "priorityClassName",
             Ignored(
-                "priorities are given by the API server; only `system-node-critical` counts: its containers are ended last where memory is short",
+                "priorities need the API server; only `system-node-critical` has an effect: its containers are \
+                 killed last when memory is short",
             ),
         ),
         ("readinessGates", Parts(&READINESS_GATE, CLOSED_GATES)),
-        ("resourceClaims", Refused("resource claims live in the API server")),
-        (
-            "resources",
-            Parts(&RESOURCES, "huge pages only if the limits of its containers are within the pod's"),
-        ),
+        ("resourceClaims", Refused("resource claims need the API server")),
+        ("resources", Parts(&RESOURCES, "huge pages only if the containers' limits are within the pod's")),
         ("restartPolicy", OK),
-        ("runtimeClassName", Refused("runtime classes live in the API server")),
+        ("runtimeClassName", Refused("runtime classes need the API server")),
         ("schedulerName", SCHEDULING),
-        ("schedulingGates", Refused("nothing here could ever open a gate")),
+        ("schedulingGates", Refused("nothing here could ever remove a gate")),
         ("schedulingGroup", SCHEDULING),
         ("securityContext", Parts(&POD_SECURITY_CONTEXT, "")),
         ("serviceAccount", NO_SERVICE_ACCOUNTS),
         ("serviceAccountName", NO_SERVICE_ACCOUNTS),
         ("setHostnameAsFQDN", OK),
         ("shareProcessNamespace", OK),
-        ("subdomain", Works("in the hosts file and with `setHostnameAsFQDN`; no DNS has the name")),
+        ("subdomain", Works("used in the hosts file and by `setHostnameAsFQDN`; no DNS knows the name")),
         ("terminationGracePeriodSeconds", OK),
         ("tolerations", Ignored("this node has no taints")),
         ("topologySpreadConstraints", SCHEDULING),
@@ -108,7 +108,7 @@ static CONTAINER: Type = Type {
         ("lifecycle", Parts(&LIFECYCLE, "")),
         ("livenessProbe", Parts(&PROBE, PROBE_NOTE)),
         ("name", OK),
-        ("ports", Parts(&PORT, "with a host port that another pod has, the pod is not admitted")),
+        ("ports", Parts(&PORT, "a pod with a host port that another pod uses is not admitted")),
         ("readinessProbe", Parts(&PROBE, PROBE_NOTE)),
         ("resizePolicy", Parts(&RESIZE_POLICY, RESIZE_NOTE)),
         ("resources", Parts(&RESOURCES, "")),
@@ -120,10 +120,10 @@ static CONTAINER: Type = Type {
         ("stdinOnce", OK),
         ("terminationMessagePath", OK),
         ("terminationMessagePolicy", OK),
-        ("tty", Works("on containerd and CRI-O; the embedded runtime refuses it, by name")),
+        ("tty", Works("with containerd and CRI-O; the embedded runtime refuses it, and its error says so")),
         ("volumeDevices", API_VOLUME),
         ("volumeMounts", Parts(&VOLUME_MOUNT, "")),
-        ("workingDir", Works("a folder that is missing is made; not with image `host`")),
+        ("workingDir", Works("a missing folder is created, except with the image `host`")),
     ],
 };
 
@@ -134,17 +134,17 @@ static POD_SECURITY_CONTEXT: Type = Type {
         ("fsGroup", OK),
         (
             "fsGroupChangePolicy",
-            Works("no kind of volume that there is here heeds it, nor would it under a kubelet"),
+            Works("no effect on the volume types supported here; nor would it have one under a kubelet"),
         ),
         ("runAsGroup", OK),
         ("runAsNonRoot", OK),
         ("runAsUser", OK),
-        ("seLinuxChangePolicy", Ignored("volumes are relabelled by the runtime")),
+        ("seLinuxChangePolicy", Ignored("the runtime relabels volumes")),
         ("seLinuxOptions", Parts(&SELINUX, SELINUX_NOTE)),
         ("seccompProfile", Parts(&SECCOMP, SECCOMP_NOTE)),
         ("supplementalGroups", OK),
-        ("supplementalGroupsPolicy", Works("where the runtime cannot, `Strict` is not admitted")),
-        ("sysctls", Parts(&SYSCTL, "the safe ones and those that the node allows; others are not admitted")),
+        ("supplementalGroupsPolicy", Works("`Strict` is not admitted if the runtime does not support it")),
+        ("sysctls", Parts(&SYSCTL, "safe ones and those that the node allows; others are not admitted")),
         ("windowsOptions", WINDOWS),
     ],
 };
@@ -156,7 +156,7 @@ static SECURITY_CONTEXT: Type = Type {
         ("appArmorProfile", Parts(&APP_ARMOR, APP_ARMOR_NOTE)),
         ("capabilities", Parts(&CAPABILITIES, "")),
         ("privileged", OK),
-        ("procMount", Works("`Unmasked` needs `hostUsers: false`, as under a kubelet")),
+        ("procMount", Works("`Unmasked` needs `hostUsers: false`, as with a kubelet")),
         ("readOnlyRootFilesystem", OK),
         ("runAsGroup", OK),
         ("runAsNonRoot", OK),
@@ -170,17 +170,18 @@ static SECURITY_CONTEXT: Type = Type {
 static VOLUME_MOUNT: Type = Type {
     name: "VolumeMount",
     fields: &[
-        ("mountPath", Works("the embedded runtime refuses `/` and `/dev`, by name")),
+        ("mountPath", Works("the embedded runtime refuses `/` and `/dev`, and its error says so")),
         (
             "mountPropagation",
             Works(
-                "where the host's mount is shared, as with systemd; elsewhere the container is refused, with the reason",
+                "if the host's mount is shared, as with systemd; otherwise the container is refused, and the error \
+                 says why",
             ),
         ),
         ("name", OK),
         ("readOnly", OK),
         ("recursiveReadOnly", OK),
-        ("subPath", Works("in a volume of the agent's (`configMap` and the like) it must exist")),
+        ("subPath", Works("it must exist in volumes written by the agent (such as `configMap`)")),
         ("subPathExpr", OK),
     ],
 };
@@ -193,7 +194,7 @@ static VOLUME: Type = Type {
         ("azureFile", OLD_VOLUME),
         ("cephfs", OLD_VOLUME),
         ("cinder", OLD_VOLUME),
-        ("configMap", Parts(&CONFIG_MAP, "from the documents beside the pods")),
+        ("configMap", Parts(&CONFIG_MAP, "from the same path or URL as the pod")),
         ("csi", API_VOLUME),
         ("downwardAPI", Parts(&DOWNWARD, "")),
         ("emptyDir", Parts(&EMPTY_DIR, "")),
@@ -216,7 +217,7 @@ static VOLUME: Type = Type {
         ("quobyte", OLD_VOLUME),
         ("rbd", OLD_VOLUME),
         ("scaleIO", OLD_VOLUME),
-        ("secret", Parts(&SECRET, "from the documents beside the pods")),
+        ("secret", Parts(&SECRET, "from the same path or URL as the pod")),
         ("storageos", OLD_VOLUME),
         ("vsphereVolume", OLD_VOLUME),
     ],
@@ -232,7 +233,7 @@ static ENV_VAR_SOURCE: Type = Type {
     fields: &[
         ("configMapKeyRef", Parts(&CONFIG_MAP_KEY, "")),
         ("fieldRef", Parts(&FIELD, "")),
-        ("fileKeyRef", Refused("mount the file, or use a config map")),
+        ("fileKeyRef", Refused("mount the file or use a config map")),
         ("resourceFieldRef", Parts(&RESOURCE_FIELD, "")),
         ("secretKeyRef", Parts(&SECRET_KEY, "")),
     ],
@@ -264,7 +265,7 @@ static RESOURCE_FIELD: Type = Type {
     fields: &[
         ("containerName", OK),
         ("divisor", OK),
-        ("resource", Works("a limit that is not set is what the node can give")),
+        ("resource", Works("an unset limit is the node's allocatable amount")),
     ],
 };
 
@@ -276,7 +277,9 @@ static LIFECYCLE: Type = Type {
         (
             "stopSignal",
             Works(
-                "where the runtime has it, as the embedded one and containerd 2.3; elsewhere an event says that it is ignored; the status does not tell it, as that of a kubelet whose gate ContainerStopSignals is off, as it is by default",
+                "if the runtime supports it, as the embedded one and containerd 2.3 do; otherwise it is ignored, and \
+                 an event says so; the status does not show it, as with a kubelet whose gate ContainerStopSignals is \
+                 off (the default)",
             ),
         ),
     ],
@@ -290,7 +293,9 @@ static LIFECYCLE_HANDLER: Type = Type {
         ("sleep", Parts(&SLEEP, "")),
         (
             "tcpSocket",
-            Refused("Kubernetes takes it, and each such hook fails when it runs; use exec, httpGet or sleep"),
+            Refused(
+                "Kubernetes accepts it, but every such hook fails when it runs; use exec, httpGet or sleep",
+            ),
         ),
     ],
 };
@@ -323,7 +328,7 @@ static HTTP_GET: Type = Type {
         ("httpHeaders", Parts(&HTTP_HEADER, "")),
         ("path", OK),
         ("port", OK),
-        ("scheme", Works("`HTTPS` without looking at the certificate")),
+        ("scheme", Works("`HTTPS` without verifying the certificate")),
     ],
 };
 
@@ -337,7 +342,8 @@ static PORT: Type = Type {
         (
             "hostPort",
             Works(
-                "off the host's network by the runtime's CNI plugins, and not for init containers and sidecars",
+                "outside the host's network, the runtime's CNI plugins map it, but not for init containers and \
+                 sidecars",
             ),
         ),
         ("name", OK),
@@ -348,12 +354,10 @@ static PORT: Type = Type {
 static RESOURCES: Type = Type {
     name: "ResourceRequirements",
     fields: &[
-        ("claims", Refused("resource claims live in the API server")),
+        ("claims", Refused("resource claims need the API server")),
         (
             "limits",
-            Works(
-                "devices (`example.com/gpu`) and limits of `ephemeral-storage` are ignored, with a warning",
-            ),
+            Works("devices (`example.com/gpu`) and `ephemeral-storage` limits are ignored, with a warning"),
         ),
         ("requests", Works("devices are ignored, with a warning")),
     ],
@@ -367,7 +371,7 @@ static RESTART_RULE: Type = Type {
 static RESTART_EXIT_CODES: Type =
     Type { name: "ContainerRestartRuleOnExitCodes", fields: &[("operator", OK), ("values", OK)] };
 
-const RESIZE_NOTE: &str = "in a pod with `metadata.uid`; in others, other resources make another pod";
+const RESIZE_NOTE: &str = "in a pod with `metadata.uid`; without one, changed resources make a new pod";
 
 static RESIZE_POLICY: Type =
     Type { name: "ContainerResizePolicy", fields: &[("resourceName", OK), ("restartPolicy", OK)] };
@@ -403,7 +407,8 @@ static EMPTY_DIR: Type = Type {
         (
             "sizeLimit",
             Works(
-                "for `medium: Memory`; otherwise it is ignored, with a warning: a kubelet does not evict static pods for it either",
+                "with `medium: Memory`; otherwise ignored, with a warning: a kubelet does not evict static pods for \
+                 it either",
             ),
         ),
     ],

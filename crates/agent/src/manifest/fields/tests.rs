@@ -181,7 +181,7 @@ fn gates_that_nobody_opens_are_remarked_on() {
             assert_eq!(line, 2);
             assert_eq!(
                 issue.to_string(),
-                "spec.readinessGates: nobody sets such conditions on a pod of a file, so it never becomes ready"
+                "spec.readinessGates: nothing sets such conditions on a static pod, so it never becomes ready"
             );
         }
     }
@@ -214,10 +214,7 @@ fn what_works_but_hardly_as_meant_is_remarked_on() {
         |amount: &str| format!("containers: [{{resources: {{limits: {{memory: {amount}, cpu: 0.5}}}}}}]");
     let admin = |context: &str| format!("initContainers: [{{securityContext: {{{context}}}}}]");
     for (spec, wanted) in [
-        (
-            memory("100m"),
-            &["spec.containers[0].resources.limits[memory]: there are no fractions of a byte"][..],
-        ),
+        (memory("100m"), &["spec.containers[0].resources.limits[memory]: rounded up to whole bytes"][..]),
         (memory("0.5"), &["spec.containers[0].resources.limits[memory]"]),
         (memory("0.5Gi"), &[]),
         (memory("1000m"), &[]),
@@ -226,12 +223,12 @@ fn what_works_but_hardly_as_meant_is_remarked_on() {
         ("resources: {requests: {memory: 1m}}".to_owned(), &["spec.resources.requests[memory]"]),
         (
             "volumes: [{emptyDir: {medium: Memory, sizeLimit: 1m}}]".to_owned(),
-            &["spec.volumes[0].emptyDir.sizeLimit: there are no fractions"],
+            &["spec.volumes[0].emptyDir.sizeLimit: rounded up to whole bytes"],
         ),
         (
             admin("allowPrivilegeEscalation: false, capabilities: {add: [NET_ADMIN, SYS_ADMIN]}"),
             &[
-                "spec.initContainers[0].securityContext.allowPrivilegeEscalation: the container gets SYS_ADMIN",
+                "spec.initContainers[0].securityContext.allowPrivilegeEscalation: has no effect: the container has SYS_ADMIN",
             ],
         ),
         (admin("allowPrivilegeEscalation: true, capabilities: {add: [SYS_ADMIN]}"), &[]),

@@ -53,7 +53,7 @@ fn too_much_of_anything_is_refused_with_its_place_and_its_limit() {
     for (text, expected) in [
         (
             containers(10_000),
-            "web.yaml:6 (document 1, Pod x): spec.containers: has 10000 items; there may be 5000 at most".to_owned(),
+            "web.yaml:6 (document 1, Pod x): spec.containers: has 10000 items; at most 5000 are allowed".to_owned(),
         ),
         (
             containers(2000),
@@ -67,7 +67,7 @@ fn too_much_of_anything_is_refused_with_its_place_and_its_limit() {
         ),
         (
             pod("", &format!("  volumes:\n{volumes}")),
-            "web.yaml:7 (document 1, Pod x): spec.volumes: has 9000 items; there may be 5000 at most".to_owned(),
+            "web.yaml:7 (document 1, Pod x): spec.volumes: has 9000 items; at most 5000 are allowed".to_owned(),
         ),
         (
             pod(&format!(", annotations: {{a: {}}}", long(10_000_000)), ""),
@@ -85,14 +85,14 @@ fn too_much_of_anything_is_refused_with_its_place_and_its_limit() {
         ),
         (
             format!("{}: 1\n{}: 2\n", long(1000), long(1000)),
-            format!("web.yaml:2: has the key {:?} twice in one map", long(256)),
+            format!("web.yaml:2: has the key {:?} twice in the same map", long(256)),
         ),
         (
             format!(
                 "apiVersion: v1\nkind: PodList\nitems:\n{}",
                 many(6600, |n| format!("- {{metadata: {{name: p{n}}}, spec: {{containers: [{{name: c, image: x}}]}}}}\n"))
             ),
-            "web.yaml:1004 (document 1): has more than 1000 pods, the most a manifest may hold".to_owned(),
+            "web.yaml:1004 (document 1): has more than 1000 pods, the limit for a manifest".to_owned(),
         ),
         ("---\na: 1\n".repeat(5000), "web.yaml:2049: has more than 1024 documents".to_owned()),
         (format!("a: {}", "[".repeat(5_000_000)), "web.yaml:1: recursion limit exceeded".to_owned()),
@@ -113,7 +113,7 @@ fn long_names_and_many_mistakes_are_cut() {
     );
     let count_more = |told: &[String], count: usize| {
         assert_eq!(told.len(), bounded::MOST + 1, "nobody reads more");
-        assert_eq!(told[bounded::MOST], format!("web.yaml: and {count} more are not shown"));
+        assert_eq!(told[bounded::MOST], format!("web.yaml: {count} more problems not shown"));
     };
     // Each variable, the name, and the size of it all.
     count_more(&told(&text), 402);
@@ -140,7 +140,7 @@ fn what_is_not_text_is_refused() {
         (utf16, "is not UTF-8 text"),
         ([good.as_bytes(), &[0]].concat(), "unexpected character"),
         (vec![0; 1 << 20], "unexpected character"),
-        (vec![b' '; LARGEST_MANIFEST + 1], "is larger than 10 MiB, the most a manifest may be"),
+        (vec![b' '; LARGEST_MANIFEST + 1], "is larger than 10 MiB, the limit for a manifest"),
     ] {
         let told = told(&text);
         assert!(told[0].contains(expected), "{expected}: {told:?}");
@@ -200,7 +200,7 @@ fn no_name_leads_out_of_its_folder_or_breaks_the_layout_of_logs() {
     let suffix = origin().node_name.len() + 1;
     for (length, uid, most) in [(215, String::new(), 214), (118, "u".repeat(128), 118)] {
         let told = told(named(length, &uid));
-        let wanted = format!("must be no more than {most} characters beside this namespace and UID");
+        let wanted = format!("must be no more than {most} characters with this namespace and UID");
         assert!(told[0].contains("metadata.name: Invalid value") && told[0].contains(&wanted), "{told:?}");
         assert!(load(named(most - suffix, &uid).as_bytes(), &origin()).is_ok(), "{most}");
     }

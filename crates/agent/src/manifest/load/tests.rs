@@ -66,7 +66,7 @@ fn documents_and_lists_of_all_sorts() {
         r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":null,"more":1}"#,
     );
     assert_eq!(none.pods, [], "as Go writes an empty list");
-    assert_eq!(shown(&none.warnings), ["web.yaml:1 (document 1): more: unknown field, it is ignored"]);
+    assert_eq!(shown(&none.warnings), ["web.yaml:1 (document 1): more: unknown field, ignored"]);
 }
 
 #[test]
@@ -101,8 +101,10 @@ fn unknown_and_meaningless_fields_are_told_but_do_no_harm() {
     assert_eq!(
         shown(&manifest.warnings),
         [
-            "web.yaml:6 (document 1, Pod web): spec.restartpolicy: unknown field, it is ignored; did you mean \"restartPolicy\"?",
-            "web.yaml:5 (document 1, Pod default/web): spec.schedulerName: ignored: no scheduler chooses a node for this pod",
+            "web.yaml:6 (document 1, Pod web): spec.restartpolicy: unknown field, ignored; did you mean \
+             \"restartPolicy\"?",
+            "web.yaml:5 (document 1, Pod default/web): spec.schedulerName: ignored: there is no scheduler; the pod \
+             runs on this node",
         ]
     );
 }
@@ -112,8 +114,7 @@ fn other_kinds_are_left_out_with_a_remark_if_there_is_something_else() {
     let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\n";
     let deployment = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n";
     let manifest = good(&format!("{POD}{service}{deployment}"));
-    let expected =
-        "is not supported here; a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1";
+    let expected = "is not supported here; a manifest may contain v1 objects of kind Pod, PodList, List, ConfigMap and Secret";
     assert_eq!(
         shown(&manifest.warnings),
         [
@@ -126,27 +127,31 @@ fn other_kinds_are_left_out_with_a_remark_if_there_is_something_else() {
 
 #[test]
 fn what_is_not_a_manifest() {
-    let kind = "is not supported here; a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1";
+    let kind = "is not supported here; a manifest may contain v1 objects of kind Pod, PodList, List, ConfigMap and \
+                Secret";
     for (text, expected) in [
-        ("", "web.yaml: has no document; write a Pod or an empty PodList, or remove it".to_owned()),
-        ("# nothing\n---\n", "web.yaml: has no document; write a Pod or an empty PodList, or remove it".to_owned()),
-        ("just text\n", format!("web.yaml:1 (document 1): what is not an object {kind}")),
-        ("[1, 2]\n", format!("web.yaml:1 (document 1): what is not an object {kind}")),
+        ("", "web.yaml: contains no document; write a Pod or an empty PodList, or remove it".to_owned()),
+        ("# nothing\n---\n", "web.yaml: contains no document; write a Pod or an empty PodList, or remove it".to_owned()),
+        ("just text\n", format!("web.yaml:1 (document 1): a document that is not an object {kind}")),
+        ("[1, 2]\n", format!("web.yaml:1 (document 1): a document that is not an object {kind}")),
         ("a: 1\n", format!("web.yaml:1 (document 1): a document without apiVersion and kind {kind}")),
         ("kind: Pod\n", format!("web.yaml:1 (document 1): Pod without an apiVersion {kind}")),
         ("apiVersion: v1\nkind: PodList\n", "web.yaml:1 (document 1): items: expected a list".to_owned()),
         ("apiVersion: v1\nkind: List\nitems: {}\n", "web.yaml:3 (document 1): items: expected a list".to_owned()),
         ("apiVersion: v1\nkind: SecretList\nitems: ''\n", "web.yaml:3 (document 1): items: expected a list".to_owned()),
         ("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: x}]}\n", "web.yaml:1 (document 1, Pod default/): metadata.name: Required value: invalid pod: name is needed for the pod".to_owned()),
-        ("apiVersion: v1\nkind: ConfigMap\n", "web.yaml:1 (document 1, ConfigMap default/): metadata.name: Required value: pods refer to it by its name".to_owned()),
-        ("apiVersion: v1\nkind: Secret\nmetadata: {name: ''}\n", "web.yaml:3 (document 1, Secret default/): metadata.name: Required value: pods refer to it by its name".to_owned()),
+        ("apiVersion: v1\nkind: ConfigMap\n", "web.yaml:1 (document 1, ConfigMap default/): metadata.name: Required \
+                                               value: pods refer to it by name".to_owned()),
+        ("apiVersion: v1\nkind: Secret\nmetadata: {name: ''}\n", "web.yaml:3 (document 1, Secret default/): \
+                                                                  metadata.name: Required value: pods refer to it by \
+                                                                  name".to_owned()),
     ] {
         assert_eq!(bad(text), [expected], "{text:?}");
     }
     assert_eq!(
         bad("apiVersion: v1\nkind: PodList\nitem: []\n"),
         [
-            "web.yaml:3 (document 1): item: unknown field, it is ignored; did you mean \"items\"?",
+            "web.yaml:3 (document 1): item: unknown field, ignored; did you mean \"items\"?",
             "web.yaml:1 (document 1): items: expected a list",
         ]
     );
@@ -157,7 +162,7 @@ fn what_is_not_a_manifest() {
     let problems = load(&[b'a', 0xff], &origin()).expect_err("not text");
     assert!(problems[0].to_string().starts_with("web.yaml: is not UTF-8 text"), "{problems:?}");
     let problems = load(&vec![b' '; LARGEST_MANIFEST + 1], &origin()).expect_err("too large");
-    assert_eq!(shown(&problems), ["web.yaml: is larger than 10 MiB, the most a manifest may be"]);
+    assert_eq!(shown(&problems), ["web.yaml: is larger than 10 MiB, the limit for a manifest"]);
 }
 
 /// Left out with a remark, each of these would end the pod that runs of an earlier version of the file.
@@ -186,8 +191,9 @@ fn a_slip_in_what_a_document_is_spoils_the_file() {
             "apiVersion: v1",
             "apiversion: v1",
             vec![
-                "web.yaml:1 (document 1): apiversion: unknown field, it is ignored; did you mean \"apiVersion\"?",
-                "web.yaml:1 (document 1): Pod without an apiVersion is not supported here; a manifest may hold Pod, PodList, List, ConfigMap and Secret of v1",
+                "web.yaml:1 (document 1): apiversion: unknown field, ignored; did you mean \"apiVersion\"?",
+                "web.yaml:1 (document 1): Pod without an apiVersion is not supported here; a manifest may contain v1 \
+                 objects of kind Pod, PodList, List, ConfigMap and Secret",
             ],
         ),
     ] {
@@ -201,7 +207,8 @@ fn two_pods_with_one_uid_spoil_the_file() {
     assert_eq!(
         bad(&format!("{}---\n{}", with_uid("a"), with_uid("b"))),
         [
-            "web.yaml:15 (document 2, Pod default/b-node): FailedValidation: another pod has the UID abc; this one is not used"
+            "web.yaml:15 (document 2, Pod default/b-node): FailedValidation: another pod has the UID abc; this one \
+             is ignored"
         ]
     );
 }
@@ -213,7 +220,8 @@ fn of_two_of_a_name_the_first_is_used() {
     assert_eq!(
         shown(&twice.warnings),
         [
-            "web.yaml:10 (document 2, Pod default/web-node): FailedValidation: the name is already taken; this one is not used"
+            "web.yaml:10 (document 2, Pod default/web-node): FailedValidation: another object has this name; this \
+             one is ignored"
         ]
     );
     assert_eq!(twice.warnings[0].severity, Severity::Error, "one pod does not run");
@@ -241,7 +249,8 @@ fn that_a_file_may_be_changed_whatever_it_says_is_told() {
         let text = format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: m}}\nimmutable: true\n");
         let Manifest { warnings, .. } = load(text.as_bytes(), &origin()).expect("it is used");
         let wanted = format!(
-            "web.yaml:4 (document 1, {kind} default/m): immutable: ignored: what its file says is followed, also if it changes"
+            "web.yaml:4 (document 1, {kind} default/m): immutable: ignored: changes to the file are applied all the \
+             same"
         );
         assert_eq!(shown(&warnings), [wanted]);
     }

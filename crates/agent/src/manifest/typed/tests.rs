@@ -85,13 +85,13 @@ fn wrong_types_are_told_with_path_and_line() {
             "spec: {overhead: {cpu: true}}\n",
             "spec.overhead[cpu]",
             1,
-            "expected an amount, as 500m or 64Mi, found the boolean true",
+            "expected a quantity such as 500m or 64Mi, found the boolean true",
         ),
         (
             "spec: {overhead: {cpu: [1]}}\n",
             "spec.overhead[cpu]",
             1,
-            "expected an amount, as 500m or 64Mi, found a list",
+            "expected a quantity such as 500m or 64Mi, found a list",
         ),
         (
             "spec: {containers: [{livenessProbe: {tcpSocket: {port: 80.5}}}]}\n",

@@ -52,8 +52,8 @@ pub(super) fn check_log_folder(meta: &ObjectMeta, report: &mut Report) {
             &Path::root("metadata").field("name"),
             name,
             &format!(
-                "must be no more than {most} characters beside this namespace and UID: its logs are in a folder called \
-                 <namespace>_<name>_<uid>, which may be no longer than {LONGEST_FOLDER}"
+                "must be no more than {most} characters with this namespace and UID: its logs are in a folder called \
+                 <namespace>_<name>_<uid>, a name of at most {LONGEST_FOLDER} characters"
             ),
         );
     }

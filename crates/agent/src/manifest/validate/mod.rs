@@ -106,7 +106,8 @@ fn check_containers(spec: &PodSpec, volumes: &BTreeSet<String>, path: &Path, rep
     if spec.ephemeral_containers.as_ref().is_some_and(|containers| !containers.is_empty()) {
         report.forbidden(
             &path.field("ephemeralContainers"),
-            "they are added to a running pod, through an API server; add a container to the manifest instead",
+            "ephemeral containers are added to a running pod through the API server; add a container to the manifest \
+             instead",
         );
     }
 }
@@ -136,11 +137,11 @@ fn check_hostname_override(spec: &PodSpec, path: &Path, report: &mut Report) {
     if spec.host_network == Some(true) {
         report.forbidden(
             path,
-            "may not be given beside `hostNetwork`, with which a pod has the name of its node",
+            "may not be set together with `hostNetwork`, with which a pod has the host name of its node",
         );
     }
     if spec.set_hostname_as_fqdn == Some(true) {
-        report.forbidden(path, "may not be given beside `setHostnameAsFQDN`; give the whole name here");
+        report.forbidden(path, "may not be set together with `setHostnameAsFQDN`; set the full name here");
     }
 }
 
@@ -207,7 +208,7 @@ fn check_cluster_references(spec: &PodSpec, path: &Path, report: &mut Report) {
         report.check(&path, Some(&gate.condition_type), names::qualified);
     }
     if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
-        report.forbidden(&path.field("schedulingGates"), "nothing here could ever open a gate");
+        report.forbidden(&path.field("schedulingGates"), "nothing here could ever remove a gate");
     }
     if let Some(os) = &spec.os {
         report.one_of(&path.field("os").field("name"), Some(&os.name), &["linux", "windows"]);

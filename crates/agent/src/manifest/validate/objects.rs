@@ -8,7 +8,7 @@ use super::report::{Path, Report};
 use super::{Bounded, FieldError, metadata, names};
 
 const LARGEST: usize = 1 << 20;
-const NAMELESS: &str = "pods refer to it by its name";
+const NAMELESS: &str = "pods refer to it by name";
 
 /// Everything that is wrong with a config map.
 pub(in crate::manifest) fn config_map(map: &ConfigMap) -> Bounded<FieldError> {

@@ -69,7 +69,7 @@ fn check_huge_pages(spec: &PodSpec, name: &str, limit: Quantity, path: &Path, re
     let own = |container: &Container| limit_of(container, name).map_or(limit, |(own, _)| own);
     let together: Quantity = spec.containers.iter().chain(sidecars).map(own).sum();
     if together > limit {
-        let detail = "the containers could use more together, and nothing here would stop them: give each a limit, within the pod's together";
+        let detail = "not enforceable: give each container a limit, together within the pod's";
         report.forbidden(path, detail);
     }
 }

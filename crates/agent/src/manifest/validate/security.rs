@@ -47,7 +47,7 @@ fn check_pod_context(context: &PodSecurityContext, path: &Path, report: &mut Rep
     seccomp(context.seccomp_profile.as_ref(), &path.field("seccompProfile"), report);
     check_app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
     if context.windows_options.is_some() {
-        report.forbidden(&path.field("windowsOptions"), "this is Linux");
+        report.forbidden(&path.field("windowsOptions"), "only for Windows");
     }
     let mut sysctls = BTreeSet::new();
     for (index, sysctl) in context.sysctls.iter().flatten().enumerate() {
@@ -72,7 +72,7 @@ pub(super) fn check_container(spec: &PodSpec, container: &Container, path: &Path
     check_app_armor(context.app_armor_profile.as_ref(), &path.field("appArmorProfile"), report);
 
     if context.windows_options.is_some() {
-        report.forbidden(&path.field("windowsOptions"), "this is Linux");
+        report.forbidden(&path.field("windowsOptions"), "only for Windows");
     }
     if context.allow_privilege_escalation == Some(false) {
         if context.privileged == Some(true) {

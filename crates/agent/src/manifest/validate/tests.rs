@@ -74,7 +74,8 @@ fn pods() {
             (
                 "{resources: {limits: {cpu: 2, hugepages-2Mi: 4Mi}}, containers: [{name: c, image: x, resources: {limits: {cpu: 1, hugepages-2Mi: 2Mi}}}, {name: d, image: x}]}",
                 &[
-                    "spec.resources.limits[hugepages-2Mi]: Forbidden: the containers could use more together, and nothing here would stop them: give each a limit, within the pod's together",
+                    "spec.resources.limits[hugepages-2Mi]: Forbidden: not enforceable: give each container a limit, \
+                     together within the pod's",
                 ],
             ),
             (
@@ -108,8 +109,10 @@ fn pods() {
                 "{containers: [{name: c, image: x}], hostNetwork: true, setHostnameAsFQDN: true, hostnameOverride: a2345678901234567890123456789012345678901234567890123456789012345}",
                 &[
                     "spec.hostnameOverride: Too long: may not be more than 64 characters",
-                    "spec.hostnameOverride: Forbidden: may not be given beside `hostNetwork`, with which a pod has the name of its node",
-                    "spec.hostnameOverride: Forbidden: may not be given beside `setHostnameAsFQDN`; give the whole name here",
+                    "spec.hostnameOverride: Forbidden: may not be set together with `hostNetwork`, with which a pod \
+                     has the host name of its node",
+                    "spec.hostnameOverride: Forbidden: may not be set together with `setHostnameAsFQDN`; set the \
+                     full name here",
                 ],
             ),
             (
@@ -122,10 +125,11 @@ fn pods() {
             (
                 "{containers: [{name: c, image: x}], serviceAccountName: a, runtimeClassName: b, schedulingGates: [{name: g}], os: {name: plan9}, ephemeralContainers: [{name: e}]}",
                 &[
-                    "spec.ephemeralContainers: Forbidden: they are added to a running pod, through an API server; add a container to the manifest instead",
+                    "spec.ephemeralContainers: Forbidden: ephemeral containers are added to a running pod through \
+                     the API server; add a container to the manifest instead",
                     "spec.serviceAccountName: Forbidden: static pods may not reference serviceaccounts",
                     "spec.runtimeClassName: Forbidden: static pods may not reference runtimeclasses",
-                    "spec.schedulingGates: Forbidden: nothing here could ever open a gate",
+                    "spec.schedulingGates: Forbidden: nothing here could ever remove a gate",
                     "spec.os.name: Unsupported value: \"plan9\": supported values: \"linux\", \"windows\"",
                 ],
             ),

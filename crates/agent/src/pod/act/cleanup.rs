@@ -187,7 +187,7 @@ pub(crate) enum CleanupError {
     Leavings(#[from] LeavingsError),
     #[error(transparent)]
     Hangs(#[from] Hangs),
-    #[error("its logs and last words: {0}")]
+    #[error("its logs and termination messages: {0}")]
     Files(#[from] io::Error),
 }
 

@@ -34,7 +34,8 @@ use crate::volumes::{
 const HOSTS: &str = "/etc/hosts";
 
 /// Why a pod that limits itself does not run where pods have no control groups.
-const NO_GROUPS: &str = "pods have no control groups of their own here, so nothing would hold the pod to spec.resources.limits: set the limits of its containers";
+const NO_GROUPS: &str = "spec.resources.limits cannot be enforced, since pods have no control groups of their own \
+                         here; set limits on the containers instead";
 
 /// What is done to the disk before it is known to which volume.
 const VOLUMES: &str = "volumes";

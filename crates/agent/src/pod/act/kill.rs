@@ -139,7 +139,10 @@ impl<R: Runtime> Killer<'_, R> {
     async fn written(&self, id: &ContainerId, name: &str) -> Option<Container> {
         let annotations = self.tools.runtime.annotations(id).await;
         let unread = |error: &CallError| {
-            tracing::warn!(pod = %spec::pod_ref(self.pod), container = name, %error, "cannot read what is written on a container; it is ended without its preStop hook, if it has one");
+            tracing::warn!(pod = %spec::pod_ref(self.pod), container = name, %error, "cannot read the annotations of \
+                                                                                      a container; stopping it \
+                                                                                      without its preStop hook, if \
+                                                                                      it has one");
         };
         annotations.inspect_err(unread).ok().map(|annotations| written::container(name, &annotations))
     }

@@ -55,7 +55,8 @@ impl LoneContainer<'_> {
             Ok(annotations) => annotations,
             Err(error) if error.failure == CallFailure::NotFound => return Ok(ended),
             Err(error) => {
-                ended = EndedWithoutAgent::HookFailed(format!("cannot see whether there is one: {error}"));
+                ended =
+                    EndedWithoutAgent::HookFailed(format!("cannot find out whether there is one: {error}"));
                 HashMap::new()
             }
         };

@@ -196,12 +196,14 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
         let replaced = self.memory.replaced.clone();
         let write = move || replaced.write(&folder.replaced());
-        let problem = match self.with_files("which containers are replaced", write).await {
+        let problem = match self.with_files("the list of containers being replaced", write).await {
             Ok(written) => written.err().map(|error| error.to_string()),
             Err(hangs) => Some(hangs.to_string()),
         };
         if let Some(problem) = problem {
-            tracing::warn!(pod = %spec::pod_ref(self.pod), problem, "it cannot be noted which containers are about to be replaced; an agent that comes next may take their end for their own");
+            tracing::warn!(pod = %spec::pod_ref(self.pod), problem, "cannot record which containers are about to be \
+                                                                     replaced; after a restart the agent may take \
+                                                                     their exit for a normal one");
         }
     }
 
@@ -418,7 +420,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     /// A call failed: try again later, sooner if it is only the runtime that is away.
     fn failed(&self, outcome: &mut Outcome, error: &CallError) {
-        tracing::warn!(pod = %spec::pod_ref(self.pod), %error, "acting on a pod failed");
+        tracing::warn!(pod = %spec::pod_ref(self.pod), %error, "a runtime call for a pod failed");
         outcome.hold(self.now().plus(retry_after(error, self.tools.settings.retry)));
     }
 }
@@ -430,7 +432,7 @@ enum NoSandbox {
     Name(#[from] NameTooLong),
     #[error(transparent)]
     Users(#[from] NoUsers),
-    #[error("cannot read {}, which says what name servers there are: {source}", path.display())]
+    #[error("cannot read {}, which lists the name servers: {source}", path.display())]
     Dns { path: PathBuf, source: io::Error },
 }
 

@@ -47,7 +47,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Err(message) => {
                 self.memory.resize_error = Some(message.clone());
                 self.journal.warning(None, "ResizeError", resize_message(self.pod, "error", Some(&message)));
-                tracing::warn!(pod = %spec::pod_ref(self.pod), message, "a pod could not be resized");
+                tracing::warn!(pod = %spec::pod_ref(self.pod), message, "cannot resize a pod");
                 let until = self.now().plus(self.tools.settings.retry);
                 self.memory.resize_after = Some(until);
                 outcome.retry(until);
@@ -176,8 +176,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let grants = self.memory.grants.clone();
         let pod = spec::pod_ref(self.pod);
         let note = move || grants.note(&directory.resources(), &pod);
-        if let Err(error) = self.with_files("what the pod was given", note).await {
-            tracing::warn!(pod = %spec::pod_ref(self.pod), %error, "what a pod was given is not noted yet");
+        if let Err(error) = self.with_files("the resources allocated to the pod", note).await {
+            tracing::warn!(pod = %spec::pod_ref(self.pod), %error, "the resources allocated to a pod are not \
+                                                                    recorded yet");
         }
     }
 }

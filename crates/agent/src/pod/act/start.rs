@@ -137,11 +137,13 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         match self.tools.runtime.stop_signal(id).await {
             Ok(got) if got == Some(wanted) => {}
             Ok(_) => {
-                let message = "lifecycle.stopSignal has no effect: the runtime does not know stop signals, and ends the container with that of its image";
+                let message = "lifecycle.stopSignal has no effect: the runtime does not support stop signals and \
+                               uses the image's";
                 self.journal.warning(Some(&container.name), "StopSignalIgnored", message);
             }
             Err(error) => {
-                tracing::debug!(pod = %spec::pod_ref(self.pod), container = %id, %error, "cannot ask for the stop signal of a container");
+                tracing::debug!(pod = %spec::pod_ref(self.pod), container = %id, %error, "cannot read back the stop \
+                                                                                          signal of a container");
             }
         }
     }
@@ -156,7 +158,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             Err(error) => Err(error),
         };
         if let Err(error) = removed {
-            tracing::warn!(pod = %spec::pod_ref(self.pod), container = %id, %error, "cannot remove a container that does not start");
+            tracing::warn!(pod = %spec::pod_ref(self.pod), container = %id, %error, "cannot remove a container that \
+                                                                                     failed to start");
         }
     }
 
@@ -175,7 +178,9 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let killer = Killer { ips, ..self.killer() };
         let killed = killer.after_failed_hook(id, container).await;
         if let Err(error) = killed {
-            tracing::warn!(pod = %spec::pod_ref(self.pod), container = container.name, %error, "cannot end a container whose hook failed");
+            tracing::warn!(pod = %spec::pod_ref(self.pod), container = container.name, %error, "cannot stop a \
+                                                                                                container whose hook \
+                                                                                                failed");
         }
         let made = Some(id.clone());
         Err(Failure { untold: None, made, ..self.later("PostStartHookError", &error.to_string()) })

@@ -55,7 +55,7 @@ impl Unbroken {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Hangs> {
-        const WHAT: &str = "removing what is left of the pod";
+        const WHAT: &str = "cleaning up after the pod";
         let left = self.volumes.left_of(PATIENCE).min(self.files.left_of(PATIENCE));
         let taking_down = async {
             let turns = (self.volumes.turn().await, self.files.turn().await);

@@ -27,6 +27,6 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             return Err(NoUsers::NotHere);
         }
         let (tools, uid) = (self.tools.clone(), spec::uid(self.pod));
-        Ok(Some(self.with_files("the ids of its users", move || tools.user_ids.of_pod(&uid)).await??))
+        Ok(Some(self.with_files("its user IDs", move || tools.user_ids.of_pod(&uid)).await??))
     }
 }

@@ -94,7 +94,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
         if let Some(Err(error)) = &killed {
             self.journal.warning(None, "FailedKillPod", format!("error killing pod: {error}"));
-            tracing::warn!(pod = %spec::pod_ref(pod), %error, "a pod could not be ended, trying again");
+            tracing::warn!(pod = %spec::pod_ref(pod), %error, "cannot stop a pod, trying again");
         }
         // Whether it worked shows in the next status. If it did not, there is no hurry to do the same again.
         self.farewell.kill_held_until = killed.map(|_| self.acted.plus(KILL_RETRY));
@@ -166,9 +166,10 @@ impl<R: Runtime + ImageStore> Actor<R> {
     fn not_cleared(&mut self, error: &CleanupError) -> Next {
         let why = error.to_string();
         if self.farewell.not_cleared_for.as_ref() != Some(&why) {
-            tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %error, "what is left of a pod could not be removed, trying again");
+            tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %error, "cannot clean up after a pod, trying \
+                                                                                again");
         }
-        let message = format!("error removing what is left of the pod: {why}");
+        let message = format!("error cleaning up after the pod: {why}");
         self.journal.warning(None, "FailedKillPod", message);
         self.farewell.not_cleared_for = Some(why);
         let now = self.tools.clock.stamp();

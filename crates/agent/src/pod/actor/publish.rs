@@ -184,13 +184,13 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 }
                 let fields = fields.join(", ");
                 format!(
-                    "changed in the manifest, but read only when containers start, so what runs goes on as it was: {fields}. \
-                     Remove metadata.uid from the manifest, and the pod is replaced at each change"
+                    "these fields are only read when a container starts, so the running containers keep the old \
+                     values: {fields}. Remove metadata.uid from the manifest to have the pod replaced on every change"
                 )
             }
             Lifecycle::Terminated { ending, .. } if !ending.forget && pod.spec != wanted.spec => {
-                "changed in the manifest, but the pod has finished, and does not run again. \
-                 Give it another metadata.uid, or none, to run what the manifest says now"
+                "the manifest changed, but the pod has finished and will not run again. Change or remove \
+                 metadata.uid to run the new version"
                     .to_owned()
             }
             _ => return,
@@ -269,7 +269,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
             }
             Failure::SandboxLost => (
                 "SandboxLost",
-                "The sandbox of the pod was lost before all of its containers had started, and its restartPolicy allows no other",
+                "The sandbox of the pod was lost before all of its containers had started, and its restartPolicy \
+                 does not allow another",
             ),
         };
         match failure {
@@ -292,7 +293,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             return;
         }
         let Rejection { reason, message } = rejection;
-        tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %reason, message, "a pod is refused");
+        tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %reason, message, "a pod is rejected");
         self.journal.warning(None, reason.clone(), message.clone());
         if !self.is_rejected {
             self.tools.metrics.pod_rejected(reason);

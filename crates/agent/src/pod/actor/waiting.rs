@@ -45,9 +45,9 @@ fn waits_for(before: &PodView) -> String {
     let trouble = before.events.iter().rev().find(|event| event.reason == "FailedKillPod");
     let why = match (trouble, before.stage) {
         (Some(trouble), _) => trouble.message.as_str(),
-        (None, Stage::Terminated) => "what is left of it is being removed",
-        (None, _) => "its containers are being ended",
+        (None, Stage::Terminated) => "it is being cleaned up",
+        (None, _) => "its containers are being stopped",
     };
     let uid = before.pod.metadata.uid.as_deref().unwrap_or_default();
-    format!("this pod starts when the one of its name before it, {uid}, is gone: {why}")
+    format!("waiting for the previous pod of this name ({uid}) to go: {why}")
 }

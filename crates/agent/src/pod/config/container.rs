@@ -33,7 +33,8 @@ pub(crate) enum ConfigError {
     )]
     ImageUserIsAName { who: String, user: String },
     #[error(
-        "volume {volume:?} is mounted with recursiveReadOnly: Enabled, and the runtime does not support that: use IfPossible (container: {container})"
+        "volume {volume:?} is mounted with recursiveReadOnly: Enabled, which the runtime does not support; use \
+         IfPossible (container: {container})"
     )]
     NoRecursiveReadOnly { container: String, volume: String },
     #[error(transparent)]

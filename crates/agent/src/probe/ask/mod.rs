@@ -41,7 +41,7 @@ impl Answer {
 /// Why a container could not be asked: this says nothing about the container.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
-    #[error("{0}")]
+    #[error(transparent)]
     Call(CallError),
     #[error(transparent)]
     Reach(#[from] ReachError),

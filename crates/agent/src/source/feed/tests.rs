@@ -62,7 +62,7 @@ async fn a_set_is_told_in_order_and_only_what_changed() {
     };
     assert_eq!(
         problems.iter().map(Problem::to_string).collect::<Vec<_>>(),
-        ["/manifests (Pod default/a): FailedValidation: the name is already taken; this one is not used"]
+        ["/manifests (Pod default/a): FailedValidation: another object has this name; this one is ignored"]
     );
     sets.send(set(vec![], objects("y"), vec![]));
     assert_eq!(told(&mut updates).await, "problems 0", "repaired is told, too");

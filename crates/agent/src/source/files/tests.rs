@@ -98,7 +98,7 @@ fn a_spoilt_manifest_leaves_its_pod_alone() {
     let uid = folder.files.set().pods[0].metadata.uid.clone();
     for (text, problem) in [
         ("kind: Pod\n spec: [", "a.yaml:2: mapping values are not allowed in this context"),
-        ("", "a.yaml: has no document; write a Pod or an empty PodList, or remove it"),
+        ("", "a.yaml: contains no document; write a Pod or an empty PodList, or remove it"),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n",
             "a.yaml:4 (document 1, Pod default/a-node): spec.containers[0].image: Required value",
@@ -174,10 +174,11 @@ fn what_is_not_a_manifest_is_left_out_or_named() {
     assert_eq!(
         problems,
         texts(&[
-            "dangling: cannot be read: it is a link to what is not there",
+            "dangling: cannot be read: it is a dangling link",
             "pipe: is neither a regular file nor a folder",
             "socket: is neither a regular file nor a folder",
-            "link.yaml (Pod default/good-node): FailedValidation: the name is already taken by good.yaml; this one is not used"
+            "link.yaml (Pod default/good-node): FailedValidation: the name is already taken by good.yaml; this one \
+             is ignored"
         ])
     );
 }
@@ -187,7 +188,7 @@ fn large_files_are_refused_without_reading_them() {
     let mut folder = Folder::new();
     let file = File::create(folder.path("large.yaml")).expect("a file");
     file.set_len(1 << 40).expect("a hole of a terabyte");
-    assert_eq!(folder.scan().1, texts(&["large.yaml: is larger than 10 MiB, the most a manifest may be"]));
+    assert_eq!(folder.scan().1, texts(&["large.yaml: is larger than 10 MiB, the limit for a manifest"]));
 }
 
 #[test]
@@ -215,7 +216,7 @@ fn objects_serve_all_pods_and_the_first_of_a_name_is_used() {
     assert_eq!(
         problems,
         texts(&[
-            "2.yaml (ConfigMap default/m): FailedValidation: the name is already taken by 1.yaml; this one is not used"
+            "2.yaml (ConfigMap default/m): FailedValidation: the name is already taken by 1.yaml; this one is ignored"
         ])
     );
     let set = folder.files.set();
@@ -235,7 +236,8 @@ fn a_copy_of_a_manifest_does_not_take_the_place_of_the_original() {
     folder.put("web.yaml", &pod("web", "1"));
     folder.scan();
     folder.put("0-copy.yaml", &pod("web", "2"));
-    let taken = "0-copy.yaml (Pod default/web-node): FailedValidation: the name is already taken by web.yaml; this one is not used";
+    let taken = "0-copy.yaml (Pod default/web-node): FailedValidation: the name is already taken by web.yaml; this \
+                 one is ignored";
     assert_eq!(folder.scan(), (texts(&["web-node 1"]), texts(&[taken])));
     folder.put("web.yaml", &pod("other", "1"));
     assert_eq!(
@@ -306,7 +308,7 @@ fn a_copy_with_another_name_does_not_take_the_uid_of_the_original() {
     folder.put("web.yaml", &fixed("web"));
     folder.scan();
     folder.put("a.yaml", &fixed("shop"));
-    let taken = "a.yaml (Pod default/shop-node): FailedValidation: another pod has the UID fixed; this one is not used";
+    let taken = "a.yaml (Pod default/shop-node): FailedValidation: another pod has the UID fixed; this one is ignored";
     let told = (texts(&["web-node 1"]), texts(&[taken]));
     assert_eq!(folder.scan(), told);
     folder.files = Files::new(manifests, "node".to_owned(), Some(kept));
@@ -384,7 +386,7 @@ fn a_file_that_cannot_be_read_keeps_its_pod() {
     // Root may read what has no permissions, but nobody can follow a link to itself, or to nothing.
     for (target, why) in [
         ("a.yaml", "a.yaml: cannot be read: Too many levels of symbolic links (os error 40)"),
-        ("nowhere", "a.yaml: cannot be read: it is a link to what is not there"),
+        ("nowhere", "a.yaml: cannot be read: it is a dangling link"),
     ] {
         fs::remove_file(folder.path("a.yaml")).expect("removed");
         symlink(target, folder.path("a.yaml")).expect("linked");
@@ -523,7 +525,8 @@ fn a_file_that_somebody_writes_is_left_alone_until_it_is_closed() {
     folder.files = Files::new(folder.path(""), "node".to_owned(), None).ask_for_writers(is_incomplete);
     let both = format!("{}---\n{}{COMPLETE}", pod("a", "1"), pod("b", "1"));
     let start = Instant::now();
-    let told = "two.yaml: a program has it open for writing; it is read when it is closed (`fuser -v` tells which program that is)";
+    let told = "two.yaml: still open for writing; it will be read once it is closed (`fuser -v FILE` shows by which \
+                program)";
     let (nothing, all) = (Vec::new(), texts(&["a-node 1", "b-node 1"]));
     for (millis, text, pods, problems, again) in [
         (0, &both, &all, &[][..], None),

@@ -147,7 +147,7 @@ async fn what_cannot_be_used_changes_nothing() {
     source.until("Set [\"a-node\"]").await;
     for (bad, problem) in [
         (answer("404 Not Found", "", ""), "the server answered 404 Not Found"),
-        (answer("200 OK", "", ""), "has no document; write a Pod or an empty PodList, or remove it"),
+        (answer("200 OK", "", ""), "contains no document; write a Pod or an empty PodList, or remove it"),
         (answer("200 OK", "", "x: ["), "unclosed bracket '['"),
     ] {
         server.then(&[bad]);
@@ -244,14 +244,14 @@ async fn headers_come_from_a_file_and_stay_on_the_server() {
     .await;
     let source = HttpSource::new(&server.url, "node").and_then(given).expect("a source");
     let bad = source.clone().header("X-Given", "a\nsecret").expect_err("no header").to_string();
-    assert_eq!(bad, "\"X-Given\" is no header of HTTP, or has a value that none can have");
+    assert_eq!(bad, "\"X-Given\" is not a valid HTTP header, or its value is not valid");
     let source = Running::start(source.header_file(&path));
     source.until("Set [\"a-node\"]").await;
     let named = other.url.trim_end_matches("/pods");
     source
         .until(&format!(
-            "Set [\"a-node\"] the server answered 302 Found, which leads to another server, {named}; that is not followed, \
-             but may be given as the URL itself"
+            "Set [\"a-node\"] the server answered 302 Found: redirects to another server, {named}, are not followed; \
+             give its URL instead"
         ))
         .await;
     let questions = server.questions.lock().clone();
@@ -276,16 +276,14 @@ async fn an_endless_answer_is_cut_off() {
     let endless = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}", " ".repeat(LARGEST_MANIFEST + 1));
     let server = Server::start(&[endless]).await;
     let source = Running::start(HttpSource::new(&server.url, "node").expect("a source"));
-    source.until("CannotTell is larger than 10 MiB, the most a manifest may be").await;
+    source.until("CannotTell is larger than 10 MiB, the limit for a manifest").await;
 }
 
 #[tokio::test]
 async fn redirects_end_somewhere() {
     let server = Server::start(&[answer("302 Found", "Location: /round\r\n", "")]).await;
     let source = Running::start(HttpSource::new(&server.url, "node").expect("a source"));
-    source
-        .until("CannotTell the server answered 302 Found after 10 others like it; no more are followed")
-        .await;
+    source.until("CannotTell the server answered 302 Found: stopped after 10 redirects").await;
     server.then(&[answer("301 Moved Permanently", "", "")]);
     source.until("CannotTell the server answered 301 Moved Permanently").await;
 }
@@ -356,7 +354,7 @@ fn credentials_in_the_url_are_not_shown() {
 fn urls_that_can_never_work_are_refused() {
     for (url, expected) in [
         ("nonsense", "\"nonsense\" is not a URL: relative URL without a base"),
-        ("ftp://x/y", "ftp://x/y: the URL of manifests must begin with http:// or https://"),
+        ("ftp://x/y", "ftp://x/y: a manifest URL must begin with http:// or https://"),
     ] {
         assert_eq!(HttpSource::new(url, "node").expect_err(url).to_string(), expected);
     }

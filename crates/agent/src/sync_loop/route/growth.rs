@@ -61,7 +61,8 @@ impl Routes {
         let class = qos_class(has);
         if qos_class(wanted) != class {
             return Some(ResizePending::Infeasible(format!(
-                "Pod QOS Class may not change as a result of resizing: it is {} now; give the pod another metadata.uid to replace it",
+                "Pod QOS Class may not change as a result of resizing: it is {} now; change metadata.uid to replace \
+                 the pod",
                 class.as_str()
             )));
         }

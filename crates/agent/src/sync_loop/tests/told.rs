@@ -64,7 +64,7 @@ async fn a_file_of_name_servers_that_cannot_be_read_is_told_and_read_when_it_is_
     let stage = Scene::start_with(FakeRuntime::default(), folder.path(), configured);
     stage.send(Operation::Add, &[changed(|_| {})]).await;
     let told = stage.until_told("FailedCreatePodSandBox").await;
-    let why = "which says what name servers there are: No such file or directory (os error 2)";
+    let why = "which lists the name servers: No such file or directory (os error 2)";
     assert_eq!(told, format!("Failed to create pod sandbox: cannot read {}, {why}", resolv_conf.display()));
     std::fs::write(&resolv_conf, "nameserver 192.0.2.53\n").unwrap();
     stage.until_running(&["web-0"]).await;
@@ -230,7 +230,7 @@ async fn what_cannot_be_removed_is_told_and_tried_again_later_and_later() {
     stage.runtime.fail("remove_sandbox", Some("it is in use"));
     stage.send(Operation::Remove, &[web]).await;
     let told = stage.until_told("FailedKillPod").await;
-    assert_eq!(told, "error removing what is left of the pod: it is in use");
+    assert_eq!(told, "error cleaning up after the pod: it is in use");
     stage.runtime.take_calls();
     tokio::time::sleep(Duration::from_secs(600)).await;
     let tries = stage.runtime.take_calls().iter().filter(|call| *call == "remove sandbox").count();

@@ -348,10 +348,9 @@ async fn a_disk_that_hangs_keeps_no_container_from_being_seen_started_and_ended_
     let mut next = Pod::clone(&pod_with_settings());
     next.metadata.uid = Some("uid-2".to_owned());
     scene.send(Operation::Add, &[Arc::new(next)]).await;
-    let waits = "error removing what is left of the pod: waiting for the disk: volume \"settings\"";
+    let waits = "error cleaning up after the pod: waiting for the disk: volume \"settings\"";
     scene.until_words(&format!("FailedKillPod: {waits}")).await;
-    let waits =
-        format!("NameTaken: this pod starts when the one of its name before it, uid, is gone: {waits}");
+    let waits = format!("NameTaken: waiting for the previous pod of this name (uid) to go: {waits}");
     scene.until_words(&waits).await;
     assert!(volume(folder.path()).exists(), "nothing is removed under who writes");
     assert_eq!(runtime.running(), Vec::<String>::new());

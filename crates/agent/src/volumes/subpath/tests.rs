@@ -77,7 +77,7 @@ fn nothing_leads_out() {
     }
     assert_eq!(fs::read_dir(&outside).expect("a folder").count(), 0, "nothing was made outside");
     let error = open("v", &volume(&root), "..").expect_err("leads out").to_string();
-    assert_eq!(error, "subPath \"..\" of volume \"v\" leads out of it, or is not a path inside it");
+    assert_eq!(error, "subPath \"..\" of volume \"v\" leads out of the volume, or is not a path inside it");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What may happen in a history.
+//! The steps of a history.
 
 use proptest::prelude::*;
 use rubelet_model::{ContainerState, SandboxState};
@@ -7,7 +7,7 @@ use super::PODS;
 
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    /// `code` is how it ends, if it does.
+    /// `code` is the exit code of the container, once it ends.
     Create {
         pod: usize,
         state: ContainerState,
@@ -40,7 +40,7 @@ pub(super) enum Op {
     },
     AnswerList,
     FailList,
-    /// The runtime restarts: the next answer comes over a new connection, and may lack a pod, or a container of it.
+    /// The runtime restarts: the next answer comes over a new connection, and may lack a pod or one of its containers.
     Reconnect {
         forgets: Option<(usize, Option<usize>)>,
     },
@@ -53,7 +53,8 @@ pub(super) enum Op {
     FailLook {
         pod: usize,
     },
-    /// What it says was read when it is answered, or, unless `is_quick`, when it was begun.
+    /// If `is_quick`, the answer shows what is true when it is given; otherwise, what was true when the inspection
+    /// began.
     Inspect {
         which: usize,
         fails: bool,
@@ -65,8 +66,8 @@ pub(super) enum Op {
     Interrupt,
     OpenStream,
     EndStream,
-    /// The runtime announces something that happened, in any order, once, twice, or not at all, and may not say of
-    /// which pod.
+    /// The runtime announces something that happened: in any order, once, twice or not at all, and perhaps without its
+    /// pod.
     Announce {
         which: usize,
         times: usize,
@@ -78,7 +79,7 @@ fn state() -> impl Strategy<Value = ContainerState> {
     prop::sample::select(ContainerState::ALL.to_vec())
 }
 
-/// Most of them are ones that nobody believes at once, or that may turn out to be something else.
+/// Most of these exit codes are not believed at once, or may turn out otherwise.
 fn code() -> impl Strategy<Value = i32> {
     prop::sample::select(vec![7, 7, 255, -1, 137, 137])
 }
@@ -117,7 +118,7 @@ pub(super) fn history() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op(), 0..120)
 }
 
-/// What is done to a pod of which much happens within a second or two, and which is looked at all the time.
+/// The steps of a busy pod: much happens to it within a second or two, and it is looked at all the time.
 fn busy_op() -> impl Strategy<Value = Vec<Op>> {
     let (pod, which) = (0, 0..3_usize);
     let change = |state| {
@@ -146,7 +147,7 @@ fn busy_history() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(busy_op(), 0..60).prop_map(|ops| ops.concat())
 }
 
-/// Either of a whole node, or of one pod that changes all the time.
+/// Histories of a whole node, or of a single busy pod.
 pub(super) fn any_history() -> impl Strategy<Value = Vec<Op>> {
     prop_oneof![1 => history(), 4 => busy_history()]
 }

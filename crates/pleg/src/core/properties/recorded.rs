@@ -1,4 +1,4 @@
-//! Recordings of random histories give the same events.
+//! Recordings of random histories yield the same events when they are played.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -37,7 +37,7 @@ fn replay(path: &Path) -> Result<Vec<PodEvent>, Damage> {
 /// So small that histories fill it several times over, and large enough for the state at any moment of them.
 const FOLDER: u64 = 40_000;
 
-/// A folder that is too small for the state is not filled, and what it can hold is recorded.
+/// A folder that is too small for the state does not become larger than it may, and what fits is recorded.
 #[test]
 fn a_folder_that_is_too_small_stays_within_its_size() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -59,8 +59,8 @@ proptest! {
         prop_assert_eq!(replay(&path).expect("whole"), run.heard);
     }
 
-    /// Each file of a folder starts with a copy of the state, and gives the events from there on. All of them together
-    /// are no larger than they may be.
+    /// Each file of a folder starts with a copy of the state and yields the events from there on. Together, the files
+    /// are no larger than allowed.
     #[test]
     fn every_file_of_a_folder_gives_its_part(history in history()) {
         let folder = tempfile::tempdir().expect("a folder");
@@ -137,7 +137,8 @@ fn a_damaged_recording_is_played_up_to_the_damage() {
     }
 }
 
-/// Wherever it is cut, and whichever byte is another: the place is told, and what comes before it is played.
+/// Wherever the recording is cut, and whichever byte is changed: the place is reported, and what comes before it is
+/// played.
 #[test]
 fn no_damage_goes_unnoticed_or_is_played() {
     let bytes = std::fs::read(fixture()).expect("a fixture");
@@ -146,7 +147,7 @@ fn no_damage_goes_unnoticed_or_is_played() {
     let starts: Vec<usize> = std::iter::once(0)
         .chain(bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1))
         .collect();
-    // The entry that has this byte, or ends at it.
+    // Where the entry begins that contains this byte or ends at it.
     let entry = |at: usize| *starts.iter().rev().find(|start| **start <= at).expect("the first is 0") as u64;
     let check = |damaged: &[u8], at: usize| {
         let (damage, played) = play(damaged);
@@ -172,7 +173,7 @@ fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-1.recording")
 }
 
-/// What is played, and what ends it if it does not end as it should.
+/// Plays a recording. Returns its events, and the damage that ends it, if any.
 fn play(mut bytes: &[u8]) -> (Option<Damage>, Vec<PodEvent>) {
     let mut events = Vec::new();
     let mut replay = match Recording::open(&mut bytes) {
@@ -198,7 +199,7 @@ fn a_recording_of_a_later_version_is_refused_by_its_version() {
     }
 }
 
-/// As `/dev/zero` is, or the image of a disk.
+/// Such as `/dev/zero` or the image of a disk.
 #[test]
 fn a_file_without_lines_is_not_read_to_its_end() {
     let mut zeros = BufReader::new(std::io::repeat(0));

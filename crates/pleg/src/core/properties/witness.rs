@@ -1,4 +1,4 @@
-//! What good inspections have shown, and what was told of it when.
+//! What successful inspections have shown, and when it was reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::World;
 use crate::clock::Stamp;
 use crate::event::{EventKind, PodEvent};
 
-/// When an end that may be made up is looked at again, and how long after that it is told all the same.
+/// When a made-up end is looked at again, and how long after that it is reported anyway.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 const BELIEVED_AFTER: Duration = Duration::from_secs(1);
-/// When a kill is looked at again.
+/// When a kill without a reason is looked at again.
 const RECHECK: Duration = Duration::from_secs(1);
 
 fn is_made_up(code: i32) -> bool {
@@ -21,16 +21,16 @@ fn is_made_up(code: i32) -> bool {
 
 #[derive(Default)]
 pub(super) struct Witness {
-    /// Of what, by its id.
+    /// The facts that inspections have shown, by the id of the container or sandbox.
     pub(super) shown: BTreeSet<(String, EventKind)>,
     pub(super) told: BTreeMap<(String, EventKind), Stamp>,
-    /// When the runtime found out how something really ended.
+    /// When the runtime found out how a container really ended.
     pub(super) known_better: BTreeMap<String, Stamp>,
-    /// When an inspection first showed an end that is made up, by pod.
+    /// By pod and container: when an inspection first showed a made-up end.
     made_up: BTreeMap<String, BTreeMap<String, Stamp>>,
     /// When an inspection first showed a kill without a reason.
     kills: BTreeMap<String, Stamp>,
-    /// When good inspections of each pod were begun.
+    /// By pod: when successful inspections began.
     good: BTreeMap<String, Vec<Stamp>>,
 }
 
@@ -79,7 +79,7 @@ impl Witness {
         self.told.insert((id, event.kind), now);
     }
 
-    /// When a made-up end must have been looked at again. Of those that come one after the other in a pod, not each is.
+    /// When a made-up end must have been looked at again; `None` for those that follow another one in the same pod.
     fn made_up_until(&self, uid: &str, id: &str) -> Option<Stamp> {
         let of_pod = self.made_up.get(uid)?;
         let first = *of_pod.get(id)?;
@@ -87,19 +87,19 @@ impl Witness {
         is_first.then(|| first.plus(SECOND_LOOK))
     }
 
-    /// A made-up end is told.
+    /// Checks a made-up end that is being reported.
     fn check_second_look(&self, uid: &str, id: &str, now: Stamp) {
         let Some(until) = self.made_up_until(uid, id) else { return };
         let is_late = now >= until.plus(BELIEVED_AFTER);
         assert!(is_late || self.has_been_inspected(uid, until), "{id} was told without a second look");
     }
 
-    /// Whether a good inspection of a pod was begun since.
+    /// Whether a successful inspection of a pod began at `since` or later.
     pub(super) fn has_been_inspected(&self, uid: &str, since: Stamp) -> bool {
         self.good.get(uid).is_some_and(|good| good.iter().any(|begun| *begun >= since))
     }
 
-    /// The ends that have a second look, and when that may be begun.
+    /// The ends that get a second look, and from when on.
     pub(super) fn second_looks(&self) -> impl Iterator<Item = (&str, Stamp)> {
         let kills = self.kills.iter().map(|(id, shown)| (id.as_str(), shown.plus(RECHECK)));
         let made_up = self.made_up.iter().flat_map(|(uid, ends)| ends.keys().map(move |id| (uid, id)));

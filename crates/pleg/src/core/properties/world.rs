@@ -10,15 +10,15 @@ use crate::announce::{Announcement, LifeStep};
 use crate::clock::Stamp;
 use crate::diff::Seen;
 
-/// What really is on the node, and what was when.
+/// What really is on the node, and what was there before.
 #[derive(Default)]
 pub(super) struct World {
     pub(super) containers: BTreeMap<&'static str, BTreeMap<String, ContainerState>>,
     pub(super) sandboxes: BTreeMap<&'static str, (String, SandboxState)>,
     pub(super) made: usize,
-    /// For every container: since when it was in which state, and when it was removed.
+    /// For every container: its states with the moments they began, and when it was removed.
     pub(super) past: BTreeMap<String, Past>,
-    /// What the runtime has to announce.
+    /// What the runtime has yet to announce.
     pub(super) to_announce: Vec<Announcement>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The pod's container c1 has ended, as an inspection sees it.
+/// Answers an inspection that finds that container c1 of the pod has ended.
 fn inspect_end(pleg: &mut Harness, code: i32, reason: &str) {
     let view = pod("A", &[("c1", Exited)]);
     let mut status = pleg.status_of(&view);
@@ -72,7 +72,7 @@ fn a_doubted_end_is_told_soon_if_there_is_no_second_look() {
     }
 }
 
-/// Whatever the inspections after it find: what one has shown is in the event.
+/// What one inspection has shown is in the event, whatever later inspections find.
 #[test]
 fn an_end_that_an_inspection_has_shown_is_kept_until_it_is_told() {
     let view = |containers: &[(&str, ContainerState)]| {
@@ -93,7 +93,7 @@ fn an_end_that_an_inspection_has_shown_is_kept_until_it_is_told() {
         pleg.answer_inspection_with(status);
     };
 
-    // It was doubted, and the container is gone from its pod before the second look.
+    // The end was doubted, and the container is gone from its pod before the second look.
     let mut pleg = Harness::new();
     pleg.relist(running());
     pleg.take_told();
@@ -105,7 +105,7 @@ fn an_end_that_an_inspection_has_shown_is_kept_until_it_is_told() {
     inspect(&mut pleg, &[], 0);
     assert_eq!(code(&pleg), Some(255));
 
-    // Another doubtful status takes the place of the one that showed it.
+    // Another doubtful status takes the place of the one that showed the end.
     let mut pleg = Harness::new();
     pleg.relist(vec![view(&[("c1", Running), ("c2", Running)])]);
     pleg.take_told();
@@ -123,7 +123,7 @@ fn an_end_that_an_inspection_has_shown_is_kept_until_it_is_told() {
         pleg.told.iter().filter(|event| event.kind == Died).map(|event| event.exit.clone()).collect();
     assert_eq!(codes.iter().flatten().map(|exit| exit.code).collect::<Vec<_>>(), [255, 3]);
 
-    // The status was ahead of its list, and the one of the next list knows nothing of it any more.
+    // The status was ahead of its list, and the status of the next list no longer has the container.
     let mut pleg = Harness::new();
     pleg.start_list();
     pleg.answer_list(running());
@@ -169,7 +169,7 @@ fn a_kill_that_was_just_that_is_told_once() {
     assert_eq!((pleg.take_told(), pleg.inspecting().len()), (vec![], 0));
 }
 
-/// Somebody starts a killed container again within milliseconds, and that commits the pod anew.
+/// Somebody restarts a killed container within milliseconds, and so the pod is committed again.
 #[test]
 fn the_second_look_at_a_kill_is_had_though_the_container_was_restarted_meanwhile() {
     let mut pleg = listening();
@@ -204,7 +204,7 @@ fn the_second_look_at_a_kill_is_had_though_the_container_was_restarted_meanwhile
     assert!(pleg.inspecting().is_empty(), "there is no third");
 }
 
-/// An inspection for another reason may find out before the second look does.
+/// An inspection for another reason may find it out before the second look does.
 #[test]
 fn a_correction_is_told_whenever_it_is_found() {
     for (c2, also) in [(Running, Some(told(Started, "A", "c2"))), (Created, None)] {
@@ -252,7 +252,7 @@ fn each_end_that_is_corrected_is_told_for_itself() {
     assert_eq!(pleg.take_told(), [told(PodSync, "A", "c1"), told(PodSync, "A", "c2")]);
 }
 
-/// Two ends, one after the other: each has its second look, a second after it was seen.
+/// Of two ends, one after the other, each has its second look, a second after it was seen.
 #[test]
 fn every_kill_has_a_second_look_of_its_own() {
     let mut pleg = listening();
@@ -288,7 +288,7 @@ fn every_kill_has_a_second_look_of_its_own() {
     assert_eq!(looks, 2);
 }
 
-/// The moment of the second look passes while an inspection is under way that had begun too soon to be one.
+/// The time of the second look passes while an inspection is in progress that began too early to be one.
 #[test]
 fn an_inspection_that_is_under_way_does_not_take_the_place_of_a_second_look() {
     let killed = |pleg: &mut Harness, states: &[(&str, ContainerState)], reason: &str| {
@@ -323,7 +323,7 @@ fn an_inspection_that_is_under_way_does_not_take_the_place_of_a_second_look() {
     killed(&mut pleg, &one, "OOMKilled");
     assert_eq!(pleg.take_told(), [told(PodSync, "A", "c1")]);
 
-    // It was the second look at another.
+    // It was the second look at another container.
     let mut pleg = listening();
     look(&mut pleg, &one);
     killed(&mut pleg, &one, "Error");
@@ -337,7 +337,7 @@ fn an_inspection_that_is_under_way_does_not_take_the_place_of_a_second_look() {
     killed(&mut pleg, &both, "OOMKilled");
     assert_eq!(pleg.take_told(), [told(PodSync, "A", "c2")]);
 
-    // The second look at a doubted end hung, and what it had read is old when it comes.
+    // The second look at a doubted end hung, and what it read is old when it arrives.
     let mut pleg = listening();
     look(&mut pleg, &[("c1", Exited)]);
     inspect_end(&mut pleg, 255, "Unknown");
@@ -355,7 +355,7 @@ fn an_inspection_that_is_under_way_does_not_take_the_place_of_a_second_look() {
     assert!(pleg.inspecting().is_empty(), "there is nothing more to find out");
 }
 
-/// Only of what was there before anybody looked is the first word the last.
+/// Only of an end from before the first list is the first report final.
 #[test]
 fn a_made_up_exit_code_is_doubted_in_the_first_status_of_a_new_pod() {
     let made_up = |pleg: &mut Harness| {

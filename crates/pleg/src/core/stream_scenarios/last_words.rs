@@ -1,4 +1,4 @@
-//! What is waited for before an end is told.
+//! What is waited for before an end is reported.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn an_end_that_was_announced_is_not_lost_with_its_container() {
     assert_eq!(died.exit, Some(exit(3, "Error")), "no status has ever said so");
 }
 
-/// Another container of the pod has no status for minutes, so that nothing of the pod can be told.
+/// Another container of the pod cannot be inspected for minutes, so that nothing of the pod can be reported.
 #[test]
 fn an_end_that_was_announced_is_kept_for_as_long_as_it_cannot_be_told() {
     let mut pleg = listening();
@@ -35,7 +35,7 @@ fn an_end_that_was_announced_is_kept_for_as_long_as_it_cannot_be_told() {
     assert_eq!(died.exit, Some(exit(3, "Error")));
 }
 
-/// What was announced is final; what an inspection said was made up, or not the whole truth.
+/// What was announced is final; what an inspection reported was made up or incomplete.
 #[test]
 fn an_end_that_was_announced_counts_more_than_one_that_was_made_up() {
     let view = pod("A", &[("c1", Exited)]);
@@ -48,7 +48,7 @@ fn an_end_that_was_announced_counts_more_than_one_that_was_made_up() {
     for (seen, announced, wanted) in rows {
         let mut pleg = listening();
         pleg.start_list();
-        // What was gone when it was inspected keeps the rest waiting.
+        // A container that was gone when it was inspected delays the others.
         pleg.answer_list(vec![pod("A", &[("c1", Exited), ("c2", Exited)])]);
         let mut status = pleg.status_of(&view);
         (status.containers[0].exit_code, status.containers[0].reason) = (seen.code, seen.reason.clone());
@@ -87,7 +87,7 @@ fn a_moment_is_waited_for_the_last_words_of_what_is_gone() {
     assert_eq!(died.exit, Some(exit(9, "Error")));
     pleg.take_told();
 
-    // If no word comes, it is told without.
+    // If nothing is announced, the end is reported without details.
     announce(&mut pleg, [announcement("A", "c3", WasStarted)]);
     pleg.answer_look("A", Some(pod("A", &[("c1", Running), ("c3", Running)])));
     pleg.answer_inspections();
@@ -115,7 +115,7 @@ fn a_moment_is_waited_for_the_last_words_of_a_whole_pod() {
         pleg.told.iter().find(|event| event.kind == Died).expect("told at once when the word has come");
     assert_eq!(died.exit, Some(exit(9, "Error")));
 
-    // And if no word comes, it is told without.
+    // And if nothing is announced, the end is reported without details.
     let mut pleg = listening();
     pleg.start_list();
     pleg.answer_list(vec![]);
@@ -156,7 +156,7 @@ fn last_words_are_not_waited_for_longer_because_the_next_inspection_fails_or_han
     }
 }
 
-/// A list still shows it, dead, and it is removed before it can be inspected.
+/// A list still shows the container as ended, and it is removed before it can be inspected.
 #[test]
 fn a_moment_is_waited_for_the_last_words_of_what_is_removed_before_its_inspection() {
     let mut pleg = listening();
@@ -172,7 +172,7 @@ fn a_moment_is_waited_for_the_last_words_of_what_is_removed_before_its_inspectio
     assert_eq!(died.exit, Some(exit(9, "Error")));
 }
 
-/// Each has its own moment.
+/// Each has its own deadline.
 #[test]
 fn who_goes_while_another_is_waited_for_is_waited_for_as_long() {
     let mut pleg = Harness::new();
@@ -228,7 +228,7 @@ fn last_words_are_waited_for_since_it_is_gone_however_long_ago_it_was_heard_of()
     assert_eq!(died.exit, Some(exit(3, "Error")));
 }
 
-/// A runtime that restarts may have forgotten a pod for a moment, and not inspect it for a while, so that nothing is committed.
+/// A runtime that restarts may forget a pod for a moment, and not inspect it for a while, so that nothing is committed.
 #[test]
 fn what_comes_back_is_waited_for_anew_when_it_goes() {
     let here = || vec![pod("A", &[("c1", Running)])];

@@ -71,7 +71,7 @@ fn an_announcement_without_a_pod_finds_it_before_its_first_inspection_has_ended(
     assert_eq!(pleg.looking_at(), [PodUid::from("A")]);
 }
 
-/// A runtime that could not load a container when it started may know it again after the next start.
+/// A runtime that failed to load a container when it started may know it again after the next start.
 #[test]
 fn what_came_back_after_its_removal_was_told_is_looked_at_when_it_is_announced() {
     let mut pleg = listening();
@@ -99,7 +99,7 @@ fn many_announcements_lead_to_one_list_of_all() {
     assert!(pleg.is_listing() && pleg.looking_at().is_empty());
 }
 
-/// Some runtimes announce an end before it has come.
+/// Some runtimes announce an end before it has happened.
 #[test]
 fn what_was_announced_and_is_not_there_yet_is_looked_for_again() {
     let mut pleg = listening();
@@ -120,7 +120,7 @@ fn what_was_announced_and_is_not_there_yet_is_looked_for_again() {
     assert_eq!(pleg.take_told(), [told(Died, "A", "c1"), told(Removed, "A", "c1")]);
 }
 
-/// Lists may be a minute apart, and nobody should wait that long for what takes a few seconds to go.
+/// Full lists may be a minute apart, and nobody should wait that long for something that takes a few seconds to go.
 #[test]
 fn what_takes_its_time_is_looked_for_every_second_and_counts_as_announced() {
     let mut pleg = listening();
@@ -142,7 +142,7 @@ fn what_takes_its_time_is_looked_for_every_second_and_counts_as_announced() {
     assert_eq!(unannounced(&pleg), 0);
 }
 
-/// Lists may be a minute apart, and a look may take two before it fails.
+/// Full lists may be a minute apart, and a look may take two minutes before it fails.
 #[test]
 fn a_look_that_hangs_hides_its_pod_for_no_longer_than_if_nothing_were_announced() {
     let mut pleg = listening();
@@ -167,7 +167,7 @@ fn hung_looks(pleg: &mut Harness) -> Vec<String> {
     pleg.core.health(&[], now).hung_looks.iter().map(ToString::to_string).collect()
 }
 
-/// The list that takes its place is answered, so nothing else tells of it.
+/// The list that replaces the look is answered, so nothing else shows the problem.
 #[test]
 fn a_look_that_was_given_up_is_named_until_one_is_answered_or_nobody_looks_any_more() {
     let mut pleg = listening();
@@ -180,12 +180,12 @@ fn a_look_that_was_given_up_is_named_until_one_is_answered_or_nobody_looks_any_m
     given_up(&mut pleg);
     assert_eq!(
         hung_looks(&mut pleg),
-        ["looks at pod ns/A not answered for 1s, given up once for a list of all"]
+        ["pod ns/A: single-pod lists unanswered for 1s, abandoned once in favour of a full list"]
     );
     given_up(&mut pleg);
     assert_eq!(
         hung_looks(&mut pleg),
-        ["looks at pod ns/A not answered for 2s, given up 2 times for a list of all"]
+        ["pod ns/A: single-pod lists unanswered for 2s, abandoned 2 times in favour of a full list"]
     );
     pleg.pass(Duration::from_secs(60));
     assert!(hung_looks(&mut pleg).is_empty(), "that is long ago");
@@ -213,7 +213,7 @@ fn looks_that_are_given_up_again_and_again_are_named_and_a_single_one_is_not() {
     }
 }
 
-/// Who lists every minute only, and never more often, waits for a look for as long: it is named meanwhile.
+/// If lists never come more often than once a minute, a look is waited for that long, and is named in the meantime.
 #[test]
 fn a_look_under_way_that_takes_long_is_named() {
     let minute = Duration::from_secs(60);
@@ -226,5 +226,5 @@ fn a_look_under_way_that_takes_long_is_named() {
     pleg.step(Input::Nudge { pod: "A".into(), at });
     assert!(hung_looks(&mut pleg).is_empty());
     pleg.pass(Duration::from_secs(5));
-    assert_eq!(hung_looks(&mut pleg), ["looks at pod ns/A not answered for 5s"]);
+    assert_eq!(hung_looks(&mut pleg), ["pod ns/A: single-pod lists unanswered for 5s"]);
 }

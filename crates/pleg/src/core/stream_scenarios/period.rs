@@ -1,4 +1,4 @@
-//! How often all pods are listed while a stream is open, and what is counted as not announced.
+//! How often all pods are listed while a stream is open, and what counts as unannounced.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn a_change_that_nobody_announced_is_counted_and_lists_are_frequent_again() {
     assert_eq!(unannounced(&pleg), 2, "its removal was not announced either");
 }
 
-/// Whoever missed one change may miss the next.
+/// A stream that has missed one change may miss the next.
 #[test]
 fn lists_stay_frequent_for_a_minute_after_a_change_that_nobody_announced() {
     let mut pleg = listening();
@@ -88,7 +88,7 @@ fn lists_stay_frequent_for_a_minute_after_a_change_that_nobody_announced() {
     assert_eq!(periods(&pleg), [4, 16, 60, 1, 4]);
 }
 
-/// While it is not known whether a change will be announced, nobody says that all are.
+/// While a change may still be announced, it is not known that all of them are.
 #[test]
 fn a_list_that_finds_something_unheard_of_does_not_make_lists_rarer() {
     let mut pleg = listening();
@@ -100,7 +100,7 @@ fn a_list_that_finds_something_unheard_of_does_not_make_lists_rarer() {
     pleg.relist(vec![pod("A", &[("c1", Exited)])]);
     assert_eq!(periods(&pleg), [4, 16]);
     announce(&mut pleg, [announcement("A", "c1", Deleted)]);
-    // It takes its time to go, and is looked for meanwhile.
+    // It takes its time to go, and is looked for in the meantime.
     while !pleg.is_listing() {
         pleg.answer_look("A", Some(pod("A", &[("c1", Exited)])));
         pleg.pass(Duration::from_secs(1));
@@ -131,7 +131,7 @@ fn without_a_stream_nothing_is_counted() {
     assert_eq!((unannounced(&pleg), periods(&pleg)), (0, vec![]));
 }
 
-/// Somebody who waits for news does not wait for a minute.
+/// Whoever waits for news does not wait a minute.
 #[test]
 fn lists_are_frequent_for_whoever_waits() {
     let mut pleg = listening();
@@ -145,7 +145,7 @@ fn lists_are_frequent_for_whoever_waits() {
     assert!(pleg.is_listing());
 }
 
-/// The list after a reconnect is to be confirmed by another, and until then nobody is looked at alone.
+/// The list after a reconnect has to be confirmed by another, and until then there are no looks.
 #[test]
 fn a_reconnect_is_confirmed_soon_however_rare_lists_are() {
     let mut pleg = listening();

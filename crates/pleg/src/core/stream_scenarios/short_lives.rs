@@ -17,7 +17,7 @@ fn what_was_gone_before_anybody_looked_is_told_with_its_exit_code() {
     assert!(pleg.looking_at().is_empty(), "it has been told, and late words wake nothing");
 }
 
-/// Of a pod that nobody ever saw, only the list of all can say that it is gone.
+/// Only a full list can show that a pod is gone which nobody ever saw.
 #[test]
 fn a_whole_pod_that_came_and_went_is_told() {
     let mut pleg = listening();
@@ -34,7 +34,7 @@ fn a_whole_pod_that_came_and_went_is_told() {
     assert_eq!(pleg.core.pod_count(), 1);
 }
 
-/// Runtimes keep old announcements for whoever comes first.
+/// Runtimes keep old announcements for the first reader.
 #[test]
 fn what_was_announced_before_anybody_listened_wakes_no_dead() {
     let mut pleg = Harness::new();
@@ -45,7 +45,7 @@ fn what_was_announced_before_anybody_listened_wakes_no_dead() {
     pleg.relist(vec![pod("A", &[("c1", Running)])]);
     assert_eq!(pleg.take_told(), []);
 
-    // Late ones are recognised by their time.
+    // Late ones are recognised by their date.
     let old = rubelet_model::UnixNanos(1);
     let old = |step| Announcement { announced_at: Some(old), ..announcement("A", "older", step) };
     announce(&mut pleg, [old(WasStarted), old(Deleted)]);
@@ -53,7 +53,7 @@ fn what_was_announced_before_anybody_listened_wakes_no_dead() {
     assert_eq!(pleg.take_told(), []);
 }
 
-/// However long the first list takes, and whatever is announced meanwhile.
+/// This holds however long the first list takes, and whatever is announced meanwhile.
 #[test]
 fn what_says_that_it_is_from_after_the_opening_is_told_though_nothing_has_been_listed_since() {
     let at = rubelet_model::UnixNanos;
@@ -73,7 +73,8 @@ fn what_says_that_it_is_from_after_the_opening_is_told_though_nothing_has_been_l
     }
 }
 
-/// The first list over a new connection proves nothing of what it does not show, but what is announced after it is news.
+/// The first list over a new connection proves nothing about what it does not show, but what is announced after it is
+/// news.
 #[test]
 fn what_lives_right_after_the_runtime_was_restarted_is_told() {
     let here = || vec![pod("A", &[("c1", Running)])];
@@ -97,7 +98,7 @@ fn what_lives_right_after_the_runtime_was_restarted_is_told() {
     assert_eq!(unannounced(&pleg), 0);
 }
 
-/// Nobody who sets the clock of a node back keeps short lives from being told.
+/// Setting back the clock of a node does not keep short lives from being reported.
 #[test]
 fn the_time_of_day_counts_only_when_a_stream_was_just_opened() {
     let mut pleg = listening();
@@ -110,7 +111,7 @@ fn the_time_of_day_counts_only_when_a_stream_was_just_opened() {
     assert_eq!(pleg.core.stream_facts().short_lives, 1);
 }
 
-/// What was made by hand in a pod has no labels, and is in no list that is filtered by them.
+/// What was created by hand in a pod has no labels, and is in no list that is filtered by them.
 #[test]
 fn what_a_look_at_its_pod_does_not_show_is_not_taken_for_gone() {
     let mut pleg = listening();

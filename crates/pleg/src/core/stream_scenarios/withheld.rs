@@ -1,8 +1,8 @@
-//! What is found and not told yet, since more may be known in a moment.
+//! What has been found but is not reported yet, since more may be known in a moment.
 
 use super::*;
 
-/// How the containers of a view have ended that have, by name; of others nobody says it.
+/// Answers an inspection of this view. `codes` are the exit codes of containers.
 fn inspect(pleg: &mut Harness, view: &RuntimePod, codes: &[(&str, i32)]) {
     let mut status = pleg.status_of(view);
     for (id, code) in codes {
@@ -12,7 +12,7 @@ fn inspect(pleg: &mut Harness, view: &RuntimePod, codes: &[(&str, i32)]) {
     pleg.answer_inspection_with(status);
 }
 
-/// Somebody looks, and this is there.
+/// Makes a look find this view.
 fn look(pleg: &mut Harness, view: &RuntimePod) {
     let at = pleg.now().stamp;
     pleg.step(Input::Nudge { pod: "A".into(), at });
@@ -28,7 +28,7 @@ fn pass(pleg: &mut Harness, millis: u64) {
     pleg.tick();
 }
 
-/// Which containers have ended, as told, and how.
+/// The containers whose end was reported, and their exit codes.
 fn deaths(pleg: &Harness) -> Vec<(String, Option<i32>)> {
     let died = pleg.told.iter().filter(|event| event.kind == Died);
     died.map(|event| {
@@ -42,7 +42,7 @@ fn death(id: &str, code: i32) -> (String, Option<i32>) {
     (id.to_owned(), Some(code))
 }
 
-/// The second look at another end of the pod falls into the time in which this one is not believed.
+/// The second look at another end of the pod comes while this one is not believed yet.
 #[test]
 fn an_inspection_for_another_reason_is_no_second_look() {
     let mut pleg = listening();
@@ -61,7 +61,7 @@ fn an_inspection_for_another_reason_is_no_second_look() {
     assert_eq!(deaths(&pleg), [death("c1", 137), death("c2", 0)]);
 }
 
-/// What it says was read before the half second was over.
+/// What the inspection found was read before the half second was over.
 #[test]
 fn an_inspection_that_began_too_soon_is_no_second_look_however_late_it_ends() {
     let view = pod("A", &[("c1", Exited)]);
@@ -133,7 +133,7 @@ fn an_end_that_was_believed_for_want_of_better_is_corrected() {
     assert_eq!(pleg.cached("A").expect("read").containers[0].exit_code, 0);
 }
 
-/// Somebody's hint must not decide what is told, but when.
+/// A hint must decide when something is reported, not what.
 #[test]
 fn what_an_inspection_has_shown_is_told_however_soon_somebody_looks_again() {
     let mut found = pod("A", &[("c1", Exited), ("x", Running)]);
@@ -170,7 +170,7 @@ fn what_an_inspection_has_shown_is_told_however_soon_somebody_looks_again() {
         assert_eq!(told_with(true), without, "{subject}");
     }
 
-    // Nobody is told of an end that is taken back.
+    // An end that is taken back is not reported.
     let mut pleg = Harness::new();
     pleg.relist(vec![pod("A", &[("c1", Running)])]);
     pleg.take_told();
@@ -182,7 +182,7 @@ fn what_an_inspection_has_shown_is_told_however_soon_somebody_looks_again() {
     assert_eq!(pleg.take_told(), [told(Started, "A", "c2")]);
 }
 
-/// Nothing was told of a container, an inspection has shown its end, and the next look finds it gone.
+/// Nothing of a container was reported, an inspection has shown its end, and the next look finds it gone.
 #[test]
 fn an_end_that_was_shown_is_told_though_its_container_is_gone_before_that() {
     let found = pod("A", &[("c1", Running), ("c2", Exited), ("c3", Exited)]);
@@ -214,7 +214,7 @@ fn an_end_that_was_shown_is_told_though_its_container_is_gone_before_that() {
     inspect(&mut pleg, &left, &[]);
     assert_eq!(deaths(&pleg), [death("c2", 3), ("c3".to_owned(), None)]);
 
-    // Another's last words are waited for, all the same.
+    // The last words of another container are still waited for.
     let mut pleg = listening();
     let words = Announcement { exit: Some(exit(5, "")), ..announcement("A", "c3", Stopped) };
     look(&mut pleg, &found);
@@ -226,7 +226,7 @@ fn an_end_that_was_shown_is_told_though_its_container_is_gone_before_that() {
     inspect(&mut pleg, &left, &[]);
     assert_eq!(deaths(&pleg), [death("c2", 3), death("c3", 5)]);
 
-    // What was withheld is believed, and what was listed since is newer all the same.
+    // What was withheld is believed, but what was listed since is newer.
     let mut pleg = listening();
     let doubted = pod("A", &[("c1", Running), ("c2", Exited)]);
     look(&mut pleg, &doubted);

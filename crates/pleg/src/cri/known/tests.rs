@@ -7,14 +7,14 @@ const IDS: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// Some pods are named like a sandbox, some have no name.
 const UIDS: [&str; 6] = ["", "u", "v", "w", "a", "b"];
 
-/// What a runtime fixes when it makes things: of each sandbox its pod, of each container its sandbox and its label.
+/// What a runtime fixes when it creates things: the pod of each sandbox, and the sandbox and label of each container.
 #[derive(Clone, Debug)]
 struct Made {
     sandboxes: [&'static str; 5],
     containers: [(&'static str, &'static str); 5],
 }
 
-/// What a list shows: which things, and in which state.
+/// What a list shows: which things, and their states.
 type Shown = (Vec<(usize, SandboxState)>, Vec<(usize, ContainerState)>);
 
 fn made() -> impl Strategy<Value = Made> {
@@ -36,7 +36,7 @@ fn shown() -> impl Strategy<Value = Shown> {
     )
 }
 
-/// A state that is not known is that of an entry that could not be read whole.
+/// An unknown state stands for an entry that could not be read completely.
 fn lists(made: &Made, shown: &Shown) -> (SandboxList, ContainerList) {
     let (mut sandboxes, mut containers) = <(SandboxList, ContainerList)>::default();
     for &(n, state) in &shown.0 {
@@ -77,8 +77,9 @@ fn by_uid(pods: impl IntoIterator<Item = RuntimePod>) -> Vec<RuntimePod> {
 }
 
 proptest! {
-    /// Whatever was listed before, the pods are those that the lists alone would give, and as much could not be read. Things may come and go, be
-    /// listed twice, lack their sandbox or name another pod than it does.
+    /// Whatever was listed before, the result has the pods that the lists alone would give, and counts as many
+    /// unreadable entries. Things may come and go, be listed twice, lack their sandbox, or name another pod than their
+    /// sandbox does.
     #[test]
     fn what_is_shared_is_what_would_be_made(made in made(), history in prop::collection::vec(shown(), 1..8)) {
         let mut known = Known::default();
@@ -118,7 +119,7 @@ fn an_unchanged_pod_is_the_same_value_and_a_changed_one_is_not() {
     assert!(Arc::ptr_eq(&changed, &pod("u", [Exited, Running])));
 }
 
-/// Else the pod that it left would be taken to have lost it.
+/// Otherwise the container would seem to have been removed from its pod.
 #[test]
 fn a_damaged_container_that_names_neither_pod_nor_listed_sandbox_is_counted_as_unreadable() {
     let made = Made { sandboxes: ["u", "v", "", "", ""], containers: [("b", ""); 5] };

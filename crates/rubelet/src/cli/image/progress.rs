@@ -116,12 +116,12 @@ impl State {
                 let total = size(layers.iter().map(|(_, size)| size).sum());
                 Some(format!("{}, {total}", count(layers.len() as u64, "layer")))
             }
-            Event::Present(layer) => Some(format!("{}: already here", short(layer))),
+            Event::Present(layer) => Some(format!("{}: already present", short(layer))),
             Event::Downloading { layer, done, total } if done == total => {
                 Some(format!("{}: downloaded {}", short(layer), size(*total)))
             }
             Event::Retrying { layer, reason } => {
-                Some(format!("{}: trying again: {}", short(layer), clean(reason)))
+                Some(format!("{}: retrying: {}", short(layer), clean(reason)))
             }
             Event::Unpacked(layer) => Some(format!("{}: unpacked", short(layer))),
             _ => None,
@@ -154,8 +154,8 @@ mod tests {
         }
         insta::assert_snapshot!(lines.join("\n"), @r"
         2 layers, 4.00MB
-        3e23e8160039: already here
-        ca978112ca1b: trying again: cut
+        3e23e8160039: already present
+        ca978112ca1b: retrying: cut
         ca978112ca1b: downloaded 3.00MB
         ca978112ca1b: unpacked
         ");

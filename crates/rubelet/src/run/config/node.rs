@@ -141,7 +141,7 @@ fn ids_per_pod(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<Option<
     let Some(number) = number else { return Ok(None) };
     match u32::try_from(number) {
         Ok(number @ 1..) if number.is_multiple_of(65_536) => Ok(Some(number)),
-        _ => Err(wrong("userNamespaces.idsPerPod", &"must be a multiple of 65536, and less than 1<<32")),
+        _ => Err(wrong("userNamespaces.idsPerPod", &"must be a multiple of 65536 and less than 1<<32")),
     }
 }
 

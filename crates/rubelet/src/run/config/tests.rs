@@ -85,14 +85,14 @@ fn what_we_honour_is_read_and_the_rest_is_named() {
 #[test]
 fn what_is_wrong_is_said() {
     let table = [
-        ("kind: Pod", "it is a Pod, and a KubeletConfiguration is needed"),
+        ("kind: Pod", "it is a Pod, not a KubeletConfiguration"),
         (
             "kind: KubeletConfiguration\nstaticPodURLHeader: {X-Token: [a]}",
-            "staticPodURLHeader: is for staticPodURL, and there is none",
+            "staticPodURLHeader: needs staticPodURL",
         ),
         (
             "kind: KubeletConfiguration\nstaticPodURL: http://x\nstaticPodURLHeader: {X-Token: secret}",
-            "staticPodURLHeader: must be a list of texts for each name",
+            "staticPodURLHeader: must have a list of strings for each name",
         ),
         ("kind: KubeletConfiguration\nmaxParallelImagePulls: many", "maxParallelImagePulls: "),
         ("kind: KubeletConfiguration\nclusterDNS: [here]", "clusterDNS: "),
@@ -125,11 +125,11 @@ fn what_is_wrong_is_said() {
         ),
         (
             "kind: KubeletConfiguration\nimageGCHighThresholdPercent: 70",
-            "imageGCLowThresholdPercent: is 80, and must be below imageGCHighThresholdPercent, which is 70",
+            "imageGCLowThresholdPercent: is 80, must be below imageGCHighThresholdPercent, which is 70",
         ),
         (
             "apiVersion: kubelet.config.k8s.io/v1\nkind: KubeletConfiguration",
-            "apiVersion: is \"kubelet.config.k8s.io/v1\", and must be \"kubelet.config.k8s.io/v1beta1\"",
+            "apiVersion: is \"kubelet.config.k8s.io/v1\", must be \"kubelet.config.k8s.io/v1beta1\"",
         ),
         ("kind: KubeletConfiguration\ncontainerLogMaxSize: 0", "containerLogMaxSize: "),
         ("kind: KubeletConfiguration\ncontainerLogMaxSize: '0'", "containerLogMaxSize: must not be zero"),
@@ -145,7 +145,7 @@ fn what_is_wrong_is_said() {
 #[test]
 fn a_file_without_end_is_refused() {
     let error = FileConfig::load(Path::new("/dev/zero")).unwrap_err().to_string();
-    assert_eq!(error, "it is larger than 10 MiB, and no configuration is");
+    assert_eq!(error, "it is larger than 10 MiB, too large for a configuration");
 }
 
 /// As kubeadm writes it: everything that nobody has decided is zero or empty, and means what is usual.

@@ -34,7 +34,7 @@ fn images(fields: &mut Fields) -> Result<ImagePolicy, ConfigError> {
         return Err(wrong(HIGH, &"must be from 0 to 100"));
     }
     if policy.low >= policy.high {
-        let why = format!("is {}, and must be below {HIGH}, which is {}", policy.low, policy.high);
+        let why = format!("is {}, must be below {HIGH}, which is {}", policy.low, policy.high);
         return Err(wrong(LOW, &why));
     }
     Ok(policy)
@@ -49,7 +49,7 @@ fn logs(fields: &mut Fields) -> Result<LogPolicy, ConfigError> {
         Some(text) => {
             let size: Quantity = text.parse().map_err(|error| wrong(SIZE, &error))?;
             match size.units() {
-                0 => return Err(wrong(SIZE, &"must not be zero; below zero, logs are not rotated")),
+                0 => return Err(wrong(SIZE, &"must not be zero; a negative size turns log rotation off")),
                 // Below zero means that nothing is ever too large.
                 bytes => u64::try_from(bytes).unwrap_or(u64::MAX),
             }

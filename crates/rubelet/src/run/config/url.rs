@@ -23,7 +23,7 @@ impl ConfiguredUrl {
         let url = fields.amount::<String>("staticPodURL")?;
         let headers = headers(fields.take::<Value>(HEADERS)?)?;
         match url {
-            None if !headers.is_empty() => Err(wrong(HEADERS, &"is for staticPodURL, and there is none")),
+            None if !headers.is_empty() => Err(wrong(HEADERS, &"needs staticPodURL")),
             url => Ok(url.map(|url| Self { url, headers })),
         }
     }
@@ -33,7 +33,7 @@ impl ConfiguredUrl {
 fn headers(given: Option<Value>) -> Result<Vec<(String, String)>, ConfigError> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let by_name: BTreeMap<String, Vec<String>> = serde_json::from_value(given)
-        .map_err(|_| wrong(HEADERS, &"must be a list of texts for each name"))?;
+        .map_err(|_| wrong(HEADERS, &"must have a list of strings for each name"))?;
     let each =
         |(name, values): (String, Vec<String>)| values.into_iter().map(move |value| (name.clone(), value));
     Ok(by_name.into_iter().flat_map(each).collect())

@@ -28,7 +28,7 @@ pub(super) async fn show(screen: &Screen, agent: &AgentHandle, hint: String) {
         signal(SignalKind::window_change()),
         signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())),
     ) else {
-        screen.print("there is no table: the signals that change it cannot be heard");
+        screen.print("cannot show the table: its signals cannot be received");
         return;
     };
     let board = agent.board().clone();

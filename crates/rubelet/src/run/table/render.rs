@@ -179,7 +179,7 @@ fn footer(view: &View, width: u16) -> Line<'static> {
     }
     if !view.problems.is_empty() {
         let plural = if view.problems.len() == 1 { "" } else { "s" };
-        spans.push(Span::styled(format!(", {} problem{plural} of manifests", view.problems.len()), BAD));
+        spans.push(Span::styled(format!(", {} manifest problem{plural}", view.problems.len()), BAD));
     }
     let hint = Span::styled(format!("; {}", view.hint), FAINT);
     let used: usize = spans.iter().map(Span::width).sum();

@@ -37,7 +37,7 @@ fn view() -> View {
                 3,
                 Some("main: back-off 40s restarting failed container"),
             ),
-            pod("job-node1", "Succeeded", 0, 0, Some("work last ended with 0 Completed")),
+            pod("job-node1", "Succeeded", 0, 0, Some("work: last exit 0 (Completed)")),
             pod("new-node1", "ContainerCreating", 0, 0, None),
             pod("web-node1", "Running", 1, 0, None),
         ],
@@ -53,7 +53,7 @@ fn view() -> View {
                 4,
             ),
         ],
-        hint: "Ctrl-C ends the agent, not the pods".to_owned(),
+        hint: "Ctrl-C stops the agent, not the pods".to_owned(),
     }
 }
 
@@ -85,7 +85,7 @@ fn where_there_is_less_room_there_is_less_to_see() {
 #[test]
 fn before_there_are_pods() {
     assert_snapshot!(text(
-        &View { hint: "Ctrl-C ends the agent, not the pods".to_owned(), ..View::default() },
+        &View { hint: "Ctrl-C stops the agent, not the pods".to_owned(), ..View::default() },
         80,
         24
     ));

@@ -73,7 +73,8 @@ impl Cni {
         if attachment.port_mappings.as_array().is_some_and(|list| !list.is_empty())
             && !attachment.network.plugins.iter().any(|plugin| config::has_capability(plugin, "portMappings"))
         {
-            let problem = format!("no plugin of the network {:?} maps ports", attachment.network.name);
+            let problem =
+                format!("no plugin of the network {:?} supports port mappings", attachment.network.name);
             return Err(Error::unsupported("config.port_mappings", problem));
         }
         let file = folder.join(ATTACHMENT);
@@ -89,7 +90,7 @@ impl Cni {
         let ips = result::addresses(&result);
         if ips.is_empty() {
             return Err(Error::Network(format!(
-                "the network {:?} gave the pod no address",
+                "the network {:?} did not assign the pod an address",
                 attachment.network.name
             )));
         }

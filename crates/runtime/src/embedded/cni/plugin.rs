@@ -64,7 +64,7 @@ pub(super) async fn run(kind: &str, call: &Call<'_>, input: &Value) -> Result<Va
         return Ok(Value::Null);
     }
     serde_json::from_slice(&output.stdout)
-        .map_err(|error| Error::Network(format!("{kind} {}: an answer that is not JSON: {error}", call.verb)))
+        .map_err(|error| Error::Network(format!("{kind} {}: the answer is not JSON: {error}", call.verb)))
 }
 
 /// Plugins write their errors as JSON to standard output, and what they did not expect to standard error.
@@ -77,7 +77,7 @@ fn complaint(stdout: &[u8], stderr: &[u8]) -> String {
         parts.push(text.trim().to_owned());
     }
     parts.retain(|part| !part.is_empty());
-    if parts.is_empty() { "failed without a word".to_owned() } else { parts.join(": ") }
+    if parts.is_empty() { "failed without an error message".to_owned() } else { parts.join(": ") }
 }
 
 #[cfg(test)]
@@ -88,6 +88,6 @@ mod tests {
     fn a_complaint_is_found_wherever_it_is() {
         assert_eq!(complaint(br#"{"code":7,"msg":"no","details":"net"}"#, b"noise"), "no: net");
         assert_eq!(complaint(b"", b" panic: x \n"), "panic: x");
-        assert_eq!(complaint(b"", b""), "failed without a word");
+        assert_eq!(complaint(b"", b""), "failed without an error message");
     }
 }

@@ -33,7 +33,7 @@ impl Runtime {
         if !request.runtime_handler.is_empty() {
             return Err(Error::unsupported(
                 "runtime_handler",
-                format!("no handler {:?} here", request.runtime_handler),
+                format!("there is no handler {:?}", request.runtime_handler),
             ));
         }
         let config = request.config.ok_or_else(|| Error::invalid("config", "is missing"))?;
@@ -55,7 +55,8 @@ impl Runtime {
             }
             Err(error) => {
                 if let Err(cleanup) = self.discard_sandbox(&id).await {
-                    tracing::error!(sandbox = id, error = %cleanup, "cannot clean up a sandbox that was not made");
+                    tracing::error!(sandbox = id, error = %cleanup, "cannot clean up after a sandbox that could not \
+                                                                     be created");
                 }
                 self.registry.release(&name, &id);
                 Err(error)
@@ -171,7 +172,7 @@ impl Runtime {
         } else if crate::embedded::cni::is_attached(&folder) {
             tracing::warn!(
                 sandbox = id,
-                "its network was set up by CNI, and no CNI configuration is given now"
+                "its network was set up by CNI, but no CNI configuration is given now"
             );
         }
         blocking(move || namespaces::release(&folder)).await

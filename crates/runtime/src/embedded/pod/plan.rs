@@ -29,7 +29,7 @@ impl Plan {
             }
         }
         if config.windows.is_some() {
-            return Err(Error::unsupported("config.windows", "this is a Linux machine"));
+            return Err(Error::unsupported("config.windows", "not supported on Linux"));
         }
         enums::check_sandbox(config)?;
         if !config.log_directory.is_empty() && !config.log_directory.starts_with('/') {
@@ -89,12 +89,15 @@ fn check_namespaces(options: &v1::NamespaceOption) -> Result<()> {
     const FIELD: &str = "config.linux.security_context.namespace_options";
     for (name, mode) in [("network", options.network()), ("ipc", options.ipc())] {
         if !matches!(mode, NamespaceMode::Pod | NamespaceMode::Node) {
-            let problem = format!("{} is not for a pod: use POD or NODE", mode.as_str_name());
+            let problem = format!("{} is not allowed for a pod: use POD or NODE", mode.as_str_name());
             return Err(Error::invalid(format!("{FIELD}.{name}"), problem));
         }
     }
     if options.pid() == NamespaceMode::Target {
-        return Err(Error::invalid(format!("{FIELD}.pid"), "TARGET is not for a pod: it is for a container"));
+        return Err(Error::invalid(
+            format!("{FIELD}.pid"),
+            "TARGET is not allowed for a pod, only for a container",
+        ));
     }
     match &options.userns_options {
         Some(user) if user.mode() != NamespaceMode::Node => Err(Error::unsupported(

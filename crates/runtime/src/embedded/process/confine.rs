@@ -21,7 +21,7 @@ pub(crate) struct Rights {
 /// away: it computes a program's rights from the two sets in [`Rights`], and from nothing else that is left here. So the
 /// filter can be the very last thing, and a profile need not allow anything that we do.
 pub(crate) fn confine(rights: Rights, filter: Option<&Filter>) -> Result<()> {
-    let failed = |errno: rustix::io::Errno| Error::io("give up capabilities", errno);
+    let failed = |errno: rustix::io::Errno| Error::io("drop capabilities", errno);
     // A change of user takes them out of use, but not away.
     let own = rustix::thread::capabilities(None).map_err(failed)?;
     rustix::thread::set_capabilities(None, CapabilitySets { effective: own.permitted, ..own })
@@ -64,7 +64,7 @@ fn load(filter: &Filter) -> Result<()> {
         })
         .collect();
     let len = u16::try_from(program.len())
-        .map_err(|_| Error::Internal("the filter on system calls is too long".to_owned()))?;
+        .map_err(|_| Error::Internal("the seccomp filter is too long".to_owned()))?;
     let header = nix::libc::sock_fprog { len, filter: program.as_mut_ptr() };
     // SAFETY: the kernel copies `len` instructions from a vector that outlives the call, and checks them.
     let outcome = unsafe {
@@ -75,7 +75,5 @@ fn load(filter: &Filter) -> Result<()> {
             std::ptr::from_ref(&header),
         )
     };
-    nix::errno::Errno::result(outcome)
-        .map(drop)
-        .map_err(|errno| Error::io("load the filter on system calls", errno))
+    nix::errno::Errno::result(outcome).map(drop).map_err(|errno| Error::io("load the seccomp filter", errno))
 }

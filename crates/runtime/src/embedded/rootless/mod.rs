@@ -100,19 +100,20 @@ fn start(data_dir: &Path, record: &Path, program: &Path) -> Result<OwnedFd> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| Error::io("start the holder of the user namespace", error))?;
+        .map_err(|error| Error::io("start the process that holds the user namespace", error))?;
     let pid = i32::try_from(child.id()).unwrap_or_default();
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let made = match (stdin, stdout) {
         (Some(stdin), Some(stdout)) => furnish(pid, stdin, stdout),
-        _ => Err(Error::Internal("a child has no pipes".to_owned())),
+        _ => Err(Error::Internal("a child process has no pipes".to_owned())),
     };
     if let Err(error) = made {
         let _ = child.kill();
         let _ = child.wait();
         return Err(error);
     }
-    let missing = || Error::Internal("the holder of the user namespace ended at once".to_owned());
+    let missing =
+        || Error::Internal("the process that holds the user namespace exited immediately".to_owned());
     let holder = Identity::of(pid).ok_or_else(missing)?;
     store::write_json(record, &holder, Durability::Process)?;
     holder.open().ok_or_else(missing)
@@ -127,7 +128,9 @@ fn furnish(pid: i32, mut stdin: ChildStdin, stdout: ChildStdout) -> Result<()> {
         Some(holder::Report::Ready) => {}
         Some(holder::Report::Refused(errno)) => return Err(refused(errno)),
         None => {
-            return Err(Error::Internal("the holder of the user namespace ended without a word".to_owned()));
+            return Err(Error::Internal(
+                "the process that holds the user namespace exited without a message".to_owned(),
+            ));
         }
     }
     map_ids(pid)?;
@@ -185,14 +188,12 @@ fn refused(errno: i32) -> Error {
 
 fn advice(most: Option<u64>, debian: Option<u64>, apparmor: Option<u64>) -> &'static str {
     match (most, debian, apparmor) {
-        (Some(0), _, _) => "run it as root, or allow user namespaces: sysctl user.max_user_namespaces=10000",
-        (_, Some(0), _) => {
-            "run it as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1"
-        }
+        (Some(0), _, _) => "run as root, or allow user namespaces: sysctl user.max_user_namespaces=10000",
+        (_, Some(0), _) => "run as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1",
         (_, _, Some(1..)) => {
-            "run it as root, or allow user namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+            "run as root, or allow user namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
         }
-        _ => "run it as root; this kernel, or the container that this runs in, allows no user namespaces",
+        _ => "run as root; this kernel, or the container that this runs in, does not allow user namespaces",
     }
 }
 
@@ -206,8 +207,8 @@ mod tests {
             ((Some(0), Some(1), None), "user.max_user_namespaces"),
             ((Some(9), Some(0), None), "unprivileged_userns_clone"),
             ((Some(9), None, Some(1)), "apparmor_restrict"),
-            ((Some(9), Some(1), Some(0)), "allows no user namespaces"),
-            ((None, None, None), "run it as root"),
+            ((Some(9), Some(1), Some(0)), "does not allow user namespaces"),
+            ((None, None, None), "run as root"),
         ] {
             let text = advice(switches.0, switches.1, switches.2);
             assert!(text.contains(word), "{switches:?}: {text}");

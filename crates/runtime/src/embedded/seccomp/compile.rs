@@ -21,7 +21,7 @@ const X32: u32 = 0x4000_0000;
 /// Why there is no program.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the filter has {length} instructions, and the kernel takes {MAX_INSTRUCTIONS}: use fewer conditions"
+    "the filter has {length} instructions, but the kernel accepts at most {MAX_INSTRUCTIONS}: use fewer conditions"
 )]
 pub(super) struct TooLong {
     length: usize,

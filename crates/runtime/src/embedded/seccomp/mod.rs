@@ -45,7 +45,10 @@ pub(crate) fn filter(
         return Ok(None);
     }
     let host = Arch::host().ok_or_else(|| {
-        Error::unsupported(FIELD, "filters are for x86_64 and aarch64; on this machine use Unconfined")
+        Error::unsupported(
+            FIELD,
+            "filters are only supported on x86_64 and aarch64; use Unconfined on this machine",
+        )
     })?;
     let circumstances = Circumstances { host, capabilities, kernel: kernel() };
     let policy = match wanted {
@@ -86,7 +89,7 @@ impl<'a> Wanted<'a> {
         if path.is_absolute() {
             Ok(Self::File(path))
         } else {
-            Err(Error::invalid(FIELD, format!("{path:?} is not the absolute path of a profile")))
+            Err(Error::invalid(FIELD, format!("{path:?} is not an absolute path to a profile")))
         }
     }
 }
@@ -94,13 +97,13 @@ impl<'a> Wanted<'a> {
 /// Reads a profile; what is wrong with it names the file.
 fn read(path: &Path, circumstances: &Circumstances<'_>) -> Result<policy::Policy, String> {
     let text = std::fs::read(path).map_err(|error| {
-        format!("cannot read the profile {}: {error}; put the file there, or name another", path.display())
+        format!("cannot read the profile {}: {error}; create the file, or name another", path.display())
     })?;
     let (policy, unknown) = profile::parse(&text, circumstances)
         .map_err(|problem| format!("the profile {} cannot be used: {problem}", path.display()))?;
     if !unknown.is_empty() {
         // Files are written for many machines and kernels; what is not known here cannot be called here.
-        tracing::warn!(profile = %path.display(), names = unknown.join(" "), "system calls of a profile that are not known");
+        tracing::warn!(profile = %path.display(), names = unknown.join(" "), "unknown system calls in a profile");
     }
     Ok(policy)
 }

@@ -79,27 +79,27 @@ fn or_nothing<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(
 /// What is wrong with a profile.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
-    #[error("it is no profile in JSON: {0}")]
+    #[error("not a profile in JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error(
         "{place}: {name:?} is not an action; use SCMP_ACT_ALLOW, _ERRNO, _LOG, _TRACE, _TRAP, _KILL or _KILL_PROCESS"
     )]
     Action { place: String, name: String },
-    #[error("{place}: SCMP_ACT_NOTIFY needs somebody to ask, and there is nobody here; use another action")]
+    #[error("{place}: SCMP_ACT_NOTIFY is not supported: there is no process to notify; use another action")]
     Notify { place: String },
-    #[error("architectures: {0:?} is not the name of one")]
+    #[error("architectures: {0:?} is not an architecture")]
     Arch(String),
-    #[error("it has both architectures and archMap: remove one")]
+    #[error("both architectures and archMap are set; remove one")]
     TwoArchitectures,
-    #[error("syscalls[{0}]: no name of a system call")]
+    #[error("syscalls[{0}]: no system call is named")]
     Nameless(usize),
     #[error("syscalls[{entry}].args: {op:?} is not a comparison")]
     Operator { entry: usize, op: String },
-    #[error("syscalls[{entry}].args: there is no argument {index}, they are 0 to 5")]
+    #[error("syscalls[{entry}].args: there is no argument {index}; arguments are 0 to 5")]
     Index { entry: usize, index: u8 },
     #[error("syscalls[{entry}].{place}.minKernel: {text:?} is not a version such as 4.8")]
     Kernel { entry: usize, place: &'static str, text: String },
-    #[error("flags: {0:?} cannot be honoured here; remove it")]
+    #[error("flags: {0:?} is not supported; remove it")]
     Flag(String),
 }
 

@@ -219,10 +219,10 @@ fn architectures_of_profiles() {
 fn what_cannot_be_honoured_is_named() {
     let entry = |rest: &str| format!(r#"{{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{{{rest}}}]}}"#);
     let table = [
-        ("{".to_owned(), "it is no profile in JSON"),
+        ("{".to_owned(), "not a profile in JSON"),
         (r#"{"defaultAction":"ALLOW"}"#.to_owned(), "defaultAction: \"ALLOW\" is not an action"),
         (r#"{"defaultAction":"SCMP_ACT_NOTIFY"}"#.to_owned(), "defaultAction: SCMP_ACT_NOTIFY"),
-        (entry(r#""names":[],"action":"SCMP_ACT_ERRNO""#), "syscalls[0]: no name"),
+        (entry(r#""names":[],"action":"SCMP_ACT_ERRNO""#), "syscalls[0]: no system call is named"),
         (entry(r#""name":"read","action":"deny""#), "syscalls[0].action: \"deny\""),
         (
             entry(
@@ -299,13 +299,13 @@ fn a_file_that_is_missing_or_broken_is_named() {
     let refusal = || filter(Some(&context), &BTreeSet::new()).expect_err("is refused").to_string();
     let missing = refusal();
     assert!(
-        missing.contains(&path.display().to_string()) && missing.contains("put the file there"),
+        missing.contains(&path.display().to_string()) && missing.contains("create the file"),
         "{missing}"
     );
     std::fs::write(&path, "[]").unwrap();
     let broken = refusal();
     assert!(
-        broken.contains(&path.display().to_string()) && broken.contains("no profile in JSON"),
+        broken.contains(&path.display().to_string()) && broken.contains("not a profile in JSON"),
         "{broken}"
     );
 }
@@ -326,7 +326,7 @@ fn a_program_that_the_kernel_would_not_take_is_refused() {
     };
     assert!(compile::compile(&policy(1)).is_ok());
     let refusal = compile::compile(&policy(4)).expect_err("is too long").to_string();
-    assert!(refusal.contains("the kernel takes 4096"), "{refusal}");
+    assert!(refusal.contains("the kernel accepts at most 4096"), "{refusal}");
 }
 
 /// What a policy means, without a program.

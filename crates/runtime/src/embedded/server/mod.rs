@@ -31,7 +31,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     let endpoint =
         Endpoint::from_path(&options.socket).map_err(|error| Error::invalid("socket", error.to_string()))?;
     let socket = Listener::bind(&endpoint).await.map_err(|error| Error::Internal(error.to_string()))?;
-    tracing::info!(socket = %endpoint, "the embedded runtime listens");
+    tracing::info!(socket = %endpoint, "the embedded runtime is listening");
     let service = Service { runtime };
     let runtime_service = RuntimeServiceServer::new(service.clone()).max_decoding_message_size(MAX_MESSAGE);
     let image_service = ImageServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE);

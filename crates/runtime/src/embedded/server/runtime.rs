@@ -122,7 +122,7 @@ impl Service {
 }
 
 fn unimplemented(what: &str) -> Status {
-    Status::unimplemented(format!("{what} is not available in the embedded runtime"))
+    Status::unimplemented(format!("{what} is not supported by the embedded runtime"))
 }
 
 #[tonic::async_trait]

@@ -100,7 +100,7 @@ impl Running {
 fn start(files: Vec<OwnedFd>, host: &Host<'_>) -> Result<(i32, std::fs::File)> {
     let [words, stdout, stderr]: [OwnedFd; 3] = files
         .try_into()
-        .map_err(|_| Error::invalid("exec", "comes with three descriptors: the command, stdout, stderr"))?;
+        .map_err(|_| Error::invalid("exec", "needs three descriptors: the command, stdout, stderr"))?;
     let (complaint, end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::io("make a pipe", errno))?;
     let pid = join::spawn(host, words, &Streams { stdout, stderr }, end)?;

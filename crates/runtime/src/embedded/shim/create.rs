@@ -48,7 +48,7 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
     forget_groups();
     mount_ns::enter(&settings)?;
     image_volumes::fill(&folder, &settings.image_volumes, Path::new(ROOTFS))?;
-    let lost = || Error::Internal("the container's spec is lost".to_owned());
+    let lost = || Error::Internal("the container's spec is missing".to_owned());
     let spec: Value = store::read_json(Path::new(SPEC))?.ok_or_else(lost)?;
     if let Some(user) = spec["process"]["user"]["uid"].as_u64().and_then(|uid| u32::try_from(uid).ok()) {
         process::give_streams_to(user)?;

@@ -75,7 +75,7 @@ struct Namespace {
 
 impl Spec {
     fn read() -> Result<Self> {
-        let missing = || Error::Internal("the container's spec is lost".to_owned());
+        let missing = || Error::Internal("the container's spec is missing".to_owned());
         store::read_json(Path::new(container::SPEC))?.ok_or_else(missing)
     }
 
@@ -105,10 +105,10 @@ pub(super) fn spawn(host: &Host<'_>, words: OwnedFd, streams: &Streams, complain
     // For good: the shim's children are all born there from now on, and a way back is not for everybody (whoever is root
     // in a user namespace only has no right to the host's). It has no others to start.
     setns(&container, CloneFlags::CLONE_NEWPID)
-        .map_err(|errno| Error::io("reach the container's processes", errno))?;
+        .map_err(|errno| Error::io("enter the container's process namespace", errno))?;
     let group = host.cgroups.to_be_born_in(&host.settings.cgroup);
     let born = process::fork(group.as_ref().map(|folder| folder.as_fd()));
-    match born.map_err(|errno| Error::io("make a process", errno))? {
+    match born.map_err(|errno| Error::io("create a process", errno))? {
         process::Born::Parent(pid) => Ok(pid),
         process::Born::Child { in_group } => {
             let Err(error) = become_command(host, &container, words, streams, &complaint, in_group);
@@ -138,12 +138,12 @@ fn become_command(
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|errno| Error::io("hide from the container", errno))?;
     let Payload::Program(confinement) = host.settings.payload else {
-        return Err(Error::invalid("exec", "no commands run beside a pod's pause"));
+        return Err(Error::invalid("exec", "commands cannot run in a pod's pause container"));
     };
     let filter = confinement.filter()?;
     let words = read_words(words)?;
     let program = words.first().ok_or_else(|| Error::invalid("cmd", "is empty"))?;
-    rustix::process::setsid().map_err(|errno| Error::io("begin a session", errno))?;
+    rustix::process::setsid().map_err(|errno| Error::io("start a session", errno))?;
     redirect(streams)?;
     process::give_streams_to(spec.process.user.uid)?;
     let held = process::beyond_streams();
@@ -156,7 +156,7 @@ fn become_command(
     process::close_all(held.into_iter().filter(|fd| *fd != complaint.as_raw_fd()));
     become_user(&spec.process)?;
     if spec.process.no_new_privileges {
-        rustix::thread::set_no_new_privs(true).map_err(|errno| Error::io("give up privileges", errno))?;
+        rustix::thread::set_no_new_privs(true).map_err(|errno| Error::io("drop privileges", errno))?;
     }
     process::replace_environment(environment(&spec.process));
     process::reset_signals().map_err(|errno| Error::io("reset signals", errno))?;
@@ -167,7 +167,7 @@ fn become_command(
 
 /// The command is as dear to the kernel as the container, also if that has changed since the container was made.
 fn share_oom_score(init: i32) -> Result<()> {
-    let failed = |error| Error::io("share the container's oom_score_adj", error);
+    let failed = |error| Error::io("copy the container's oom_score_adj", error);
     let score = std::fs::read_to_string(format!("/proc/{init}/oom_score_adj")).map_err(failed)?;
     let own = std::fs::read_to_string("/proc/self/oom_score_adj").map_err(failed)?;
     if own == score { Ok(()) } else { std::fs::write("/proc/self/oom_score_adj", score).map_err(failed) }
@@ -179,7 +179,7 @@ fn read_words(words: OwnedFd) -> Result<Vec<CString>> {
     // Every word ends with what cannot be in one.
     let words =
         bytes.split_inclusive(|byte| *byte == 0).map(|word| CString::from_vec_with_nul(word.to_vec()));
-    words.collect::<Result<_, _>>().map_err(|_| Error::invalid("cmd", "its last word has no end"))
+    words.collect::<Result<_, _>>().map_err(|_| Error::invalid("cmd", "the last argument is not terminated"))
 }
 
 fn redirect(streams: &Streams) -> Result<()> {
@@ -201,14 +201,14 @@ impl<'a> AppArmor<'a> {
         let open = |path| File::options().write(true).open(path);
         let file =
             open("/proc/thread-self/attr/apparmor/exec").or_else(|_| open("/proc/thread-self/attr/exec"));
-        let file = file.map_err(|error| Error::io("ask for an AppArmor profile", error))?;
+        let file = file.map_err(|error| Error::io("set an AppArmor profile", error))?;
         Ok(Self { file, profile })
     }
 
     fn apply(mut self) -> Result<()> {
         self.file
             .write_all(format!("exec {}", self.profile).as_bytes())
-            .map_err(|error| Error::io(format!("ask for the AppArmor profile {}", self.profile), error))
+            .map_err(|error| Error::io(format!("set the AppArmor profile {}", self.profile), error))
     }
 }
 
@@ -228,9 +228,9 @@ fn become_user(process: &Process) -> Result<()> {
         .and_then(|()| rustix::thread::set_thread_res_uid(uid, uid, uid))
         .and_then(|()| rustix::thread::set_keep_capabilities(false))
         .map_err(|errno| {
-            Error::io(format!("become user {} of group {}", process.user.uid, process.user.gid), errno)
+            Error::io(format!("switch to user {} and group {}", process.user.uid, process.user.gid), errno)
         })?;
-    let in_folder = |errno| Error::io(format!("enter the folder {:?}", process.cwd), errno);
+    let in_folder = |errno| Error::io(format!("change to the folder {:?}", process.cwd), errno);
     match entered {
         // A file system that knows the user, and not root.
         Err(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => enter().map_err(in_folder)?,
@@ -238,7 +238,7 @@ fn become_user(process: &Process) -> Result<()> {
     }
     // A path can lead through a descriptor of ours; what it leads to is then not in the container.
     let inside = rustix::process::getcwd(Vec::new()).is_ok_and(|path| path.as_bytes().starts_with(b"/"));
-    if inside { Ok(()) } else { Err(Error::State(format!("{:?} is not in the container", process.cwd))) }
+    if inside { Ok(()) } else { Err(Error::State(format!("{:?} is outside the container", process.cwd))) }
 }
 
 /// The container's variables, with a `HOME`: a user that nobody knows lives in `/`.

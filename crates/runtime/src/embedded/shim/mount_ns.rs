@@ -69,7 +69,7 @@ fn stand_in_for_cgroups() -> Result<()> {
         .map_err(|errno| Error::io("leave the host's control groups", errno))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
     mount("cgroup2", "/sys/fs/cgroup", "cgroup2", flags, None)
-        .map_err(|errno| Error::io("mount control groups to look at", errno))
+        .map_err(|errno| Error::io("mount control groups read-only", errno))
 }
 
 fn mounted(outcome: std::result::Result<Rootfs, RootfsError>) -> Result<Rootfs> {
@@ -81,7 +81,7 @@ fn mounted(outcome: std::result::Result<Rootfs, RootfsError>) -> Result<Rootfs> 
 fn has_no_link_for_devices(root: &Path) -> Result<()> {
     match fs::symlink_metadata(root.join("dev")) {
         Ok(found) if !found.is_dir() => Err(Error::State(
-            "/dev of the image is not a folder, and the runtime needs one; build the image without it"
+            "/dev in the image is not a folder, as the runtime needs it to be; build the image without it"
                 .to_owned(),
         )),
         _ => Ok(()),
@@ -114,7 +114,7 @@ fn containing_mount(path: &Path) -> Result<PathBuf> {
         .map_err(|error| Error::io("read the mount table", error))?;
     mountinfo::containing(&mountinfo::parse(&text), path)
         .map(|mount| mount.point.clone())
-        .ok_or_else(|| Error::Internal(format!("{} is on no mount", path.display())))
+        .ok_or_else(|| Error::Internal(format!("no mount contains {}", path.display())))
 }
 
 /// Makes a folder a mount of its own that shares nothing with others: mounts below it stay where they are made.

@@ -59,7 +59,8 @@ impl Places {
             let holds = Holds::of(mount);
             if matches!(holds, Holds::Volume { .. }) && is_filled_last(&at) {
                 let problem = format!(
-                    "a volume for {wanted} would lie on {}, which is the runtime's to fill: a link of the image, or of another volume, leads there",
+                    "a volume for {wanted} would be mounted on {}, which is reserved for the runtime: a link in the \
+                     image or in another volume leads there",
                     at.display()
                 );
                 return Err(Error::State(problem));
@@ -91,7 +92,7 @@ impl Places {
             };
             links += 1;
             if links > MOST_LINKS {
-                let problem = format!("too many links in {}, where a volume is wanted", path.display());
+                let problem = format!("too many links in the volume path {}", path.display());
                 return Err(Error::State(problem));
             }
             if target.is_absolute() {

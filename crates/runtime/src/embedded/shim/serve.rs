@@ -304,7 +304,7 @@ impl Shim {
         if finished {
             self.helper = None;
             if self.phase == Phase::Starting {
-                self.fail("the helper that builds containers ended without a word");
+                self.fail("the helper that creates containers exited without a message");
             }
         }
     }
@@ -429,7 +429,7 @@ impl Shim {
                 self.commands.begin(client.socket, client.files, &host);
             }
             _ => {
-                let outcome = Outcome::Failed("the container does not run".to_owned());
+                let outcome = Outcome::Failed("the container is not running".to_owned());
                 let _ = client.socket.write_all(outcome.line().as_bytes());
             }
         }

@@ -45,7 +45,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Those of the container whose folder this process works in.
     pub(super) fn read() -> Result<Self> {
-        let missing = || Error::Internal("this is no container's folder: it has no settings".to_owned());
+        let missing = || Error::Internal("not a container's folder: it has no settings".to_owned());
         store::read_json(Path::new(FILE))?.ok_or_else(missing)
     }
 }
@@ -87,7 +87,7 @@ impl Confinement {
         if !self.filtered {
             return Ok(None);
         }
-        let broken = || Error::Internal("the container's filter on system calls is lost".to_owned());
+        let broken = || Error::Internal("the container's seccomp filter is missing".to_owned());
         let bytes = store::read(Path::new(seccomp::FILE))?.ok_or_else(broken)?;
         Filter::from_bytes(&bytes).map(Some).ok_or_else(broken)
     }

@@ -25,7 +25,7 @@ pub(super) fn explain(failed: &Failed<'_>) -> String {
             Some(limit) => format!("memory limit of {limit} bytes"),
             None => "memory limit of its pod".to_owned(),
         };
-        return format!("it was killed before it could begin: is the {limit} too small? ({message})");
+        return format!("it was killed before it could start: is the {limit} too small? ({message})");
     }
     if failed.cgroups.lacks_memory_for(failed.group) {
         return format!("the memory limit of its pod is too small for a container ({message})");
@@ -48,13 +48,13 @@ mod tests {
         };
         assert_eq!(
             explain(&limited, true),
-            "it was killed before it could begin: is the memory limit of 1048576 bytes too small? (why)"
+            "it was killed before it could start: is the memory limit of 1048576 bytes too small? (why)"
         );
         for spec in [&unlimited, &json!({})] {
             let said = explain(spec, true);
             assert_eq!(
                 said,
-                "it was killed before it could begin: is the memory limit of its pod too small? (why)"
+                "it was killed before it could start: is the memory limit of its pod too small? (why)"
             );
         }
         assert_eq!(explain(&limited, false), "why");

@@ -29,12 +29,12 @@ pub(super) fn make(spec: &Value, places: &Places, plan: &RootfsPlan) -> Result<(
             (
                 PathBuf::from(ROOTFS),
                 rest,
-                is_host.then_some("nothing is made on the host; mount a volume there"),
+                is_host.then_some("folders are not created on the host; mount a volume there"),
             )
         }
     };
     let problem = match (make_inside(&root, &rest, why_not.is_none()), why_not) {
-        (Err(Errno::NOENT), Some(why)) => format!("{wanted} is not there, and {why}"),
+        (Err(Errno::NOENT), Some(why)) => format!("{wanted} does not exist, and {why}"),
         (Err(Errno::NOTDIR), _) => format!("{wanted} is not a folder"),
         // Whether the container's user may enter it, the kernel says.
         _ => return Ok(()),
@@ -101,7 +101,7 @@ mod tests {
             (
                 "/v/new",
                 &["bind", "ro"][..],
-                Some("working_dir: /v/new is not there, and its volume is read-only"),
+                Some("working_dir: /v/new does not exist, and its volume is read-only"),
             ),
             ("/v/file/x", &["bind", "rw"], Some("working_dir: /v/file/x is not a folder")),
             ("/v/new", &["bind", "rw"], None),

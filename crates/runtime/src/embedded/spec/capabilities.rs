@@ -91,7 +91,7 @@ fn granted(input: &Input<'_>) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
     }
     for name in add.iter().filter(|name| *name != "ALL") {
         if !available.contains(name) {
-            let problem = format!("CAP_{name} is not this runtime's to give: it does not have it itself");
+            let problem = format!("cannot add CAP_{name}: the runtime does not have it itself");
             return Err(Error::unsupported(format!("{FIELD}.add_capabilities"), problem));
         }
         set.insert(name.clone());
@@ -104,7 +104,7 @@ fn granted(input: &Input<'_>) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
     let ambient = parse(&asked.add_ambient_capabilities, &format!("{FIELD}.add_ambient_capabilities"))?;
     for name in &ambient {
         if !set.contains(name) {
-            let problem = format!("CAP_{name} must be among the added ones, too");
+            let problem = format!("CAP_{name} must also be in add_capabilities");
             return Err(Error::invalid(format!("{FIELD}.add_ambient_capabilities"), problem));
         }
     }

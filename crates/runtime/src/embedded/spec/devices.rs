@@ -42,7 +42,7 @@ pub(crate) fn look_up(config: &v1::ContainerConfig) -> Result<Vec<Device>> {
     for (index, device) in config.devices.iter().enumerate() {
         let field = format!("devices[{index}]");
         if device.permissions.is_empty() || !device.permissions.chars().all(|letter| "rwm".contains(letter)) {
-            let problem = format!("{:?} is not made of r, w and m", device.permissions);
+            let problem = format!("{:?} must consist of r, w and m", device.permissions);
             return Err(Error::invalid(format!("{field}.permissions"), problem));
         }
         let host = Path::new(&device.host_path);

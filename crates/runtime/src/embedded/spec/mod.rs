@@ -122,16 +122,16 @@ pub(crate) fn spreads_back(config: &v1::ContainerConfig) -> bool {
 fn refuse_unknown(input: &Input<'_>) -> Result<()> {
     let config = input.config;
     if config.windows.is_some() {
-        return Err(Error::unsupported("windows", "this is a Linux machine"));
+        return Err(Error::unsupported("windows", "not supported on Linux"));
     }
     if !config.cdi_devices.is_empty() {
-        return Err(Error::unsupported("CDI_devices", "device injection by CDI is not available"));
+        return Err(Error::unsupported("CDI_devices", "CDI device injection is not supported"));
     }
     if config.image.as_ref().is_some_and(|image| !image.runtime_handler.is_empty()) {
-        return Err(Error::unsupported("image.runtime_handler", "there is one handler here"));
+        return Err(Error::unsupported("image.runtime_handler", "there is only the default handler"));
     }
     if config.tty {
-        return Err(Error::unsupported("tty", "terminals are not available yet"));
+        return Err(Error::unsupported("tty", "terminals are not supported yet"));
     }
     Ok(())
 }

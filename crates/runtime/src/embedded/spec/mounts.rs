@@ -141,7 +141,8 @@ fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> 
     }
     let place = plain(&wanted.container_path);
     if is_filled_last(Path::new(&place)) {
-        let problem = "/, /dev and what every container has in it are the runtime's to fill; mount other things in them, like /dev/fuse";
+        let problem = "/, /dev and the standard entries of /dev are reserved for the runtime; other paths in them, \
+                       such as /dev/fuse, can be mounted";
         return Err(Error::unsupported(field("container_path"), problem));
     }
     if wanted.image.as_ref().is_some_and(|image| !image.image.is_empty()) {
@@ -152,7 +153,7 @@ fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> 
         return Err(Error::invalid(field("host_path"), problem));
     }
     if !wanted.uid_mappings.is_empty() || !wanted.gid_mappings.is_empty() {
-        return Err(Error::unsupported(field("uidMappings"), "mounts with mapped ids are not supported"));
+        return Err(Error::unsupported(field("uidMappings"), "ID-mapped mounts are not supported"));
     }
     // Whoever may be relabelled is only to be if there is a label: kubelets allow it for all that they made themselves.
     if wanted.selinux_relabel && security::asks_for_label(input) {

@@ -13,7 +13,7 @@ pub(super) fn init(input: &Input<'_>) -> Result<Value> {
     let config = input.config;
     let args = args(&config.command, &config.args, &input.image.entrypoint, &input.image.cmd);
     if args.is_empty() {
-        return Err(Error::invalid("command", "neither the request nor the image says what to run"));
+        return Err(Error::invalid("command", "neither the request nor the image has a command"));
     }
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
         return Err(Error::invalid("command", format!("{bad:?} contains a NUL byte")));
@@ -78,7 +78,7 @@ fn env(input: &Input<'_>) -> Result<Vec<String>> {
         let value =
             std::str::from_utf8(value).map_err(|_| Error::unsupported(&field, "the value is not UTF-8"))?;
         if key.is_empty() || key.contains('=') || key.contains('\0') || value.contains('\0') {
-            return Err(Error::invalid(field, "is not a variable that a process can have"));
+            return Err(Error::invalid(field, "is not a valid environment variable"));
         }
         set(key, value);
     }
@@ -89,7 +89,7 @@ fn env(input: &Input<'_>) -> Result<Vec<String>> {
 pub(crate) fn stop_signal(requested: v1::Signal, image: Option<&str>) -> Result<i32> {
     if requested != v1::Signal::RuntimeDefault {
         return signal_number(requested.as_str_name()).ok_or_else(|| {
-            Error::unsupported("stop_signal", format!("{} is unknown here", requested.as_str_name()))
+            Error::unsupported("stop_signal", format!("{} is not supported", requested.as_str_name()))
         });
     }
     match image {

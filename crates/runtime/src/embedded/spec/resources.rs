@@ -36,7 +36,7 @@ fn needs(facts: &Facts, controller: &str, field: &str) -> Result<()> {
         return Ok(());
     }
     let problem = if facts.rootless {
-        "limits need control groups, and these need root"
+        "limits need control groups, which need root"
     } else {
         "this machine has no such control group"
     };
@@ -83,7 +83,7 @@ fn memory(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Object>
             memory.insert("swap".to_owned(), json!(swap));
         } else if swap != limit {
             // "No swap at all" is what a machine without swap accounting gives anyway to a group within its limit.
-            return Err(Error::unsupported(format!("{FIELD}.{NAME}"), "swap is not accounted for here"));
+            return Err(Error::unsupported(format!("{FIELD}.{NAME}"), "this machine has no swap accounting"));
         }
     }
     Ok(memory)
@@ -96,7 +96,7 @@ fn at_least(least: i64, value: i64, field: &str) -> Result<()> {
     if value >= least {
         return Ok(());
     }
-    Err(Error::invalid(format!("{FIELD}.{field}"), format!("{value} is no limit: the least is {least}")))
+    Err(Error::invalid(format!("{FIELD}.{field}"), format!("{value} is not a limit: the minimum is {least}")))
 }
 
 fn huge_pages(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Vec<Value>> {
@@ -104,7 +104,7 @@ fn huge_pages(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Vec
     for page in &wanted.hugepage_limits {
         let field = format!("hugepage_limits[{}]", page.page_size);
         if !is_page_size(&page.page_size) {
-            let problem = format!("{:?} is not a size of pages: write it as 2MB", page.page_size);
+            let problem = format!("{:?} is not a page size such as 2MB", page.page_size);
             return Err(Error::invalid(format!("{FIELD}.hugepage_limits"), problem));
         }
         match needs(facts, "hugetlb", &field) {
@@ -129,7 +129,7 @@ fn unified_field(file: &str) -> String {
 
 fn unified(wanted: &v1::LinuxContainerResources) -> Result<Option<(String, Value)>> {
     if let Some(file) = wanted.unified.keys().find(|file| file.contains('/') || !file.contains('.')) {
-        return Err(Error::invalid(unified_field(file), "is not a file of a control group"));
+        return Err(Error::invalid(unified_field(file), "is not a control group file"));
     }
     Ok((!wanted.unified.is_empty()).then(|| ("unified".to_owned(), json!(wanted.unified))))
 }

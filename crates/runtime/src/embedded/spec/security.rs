@@ -76,14 +76,14 @@ fn check_apparmor(context: &v1::LinuxContainerSecurityContext, is_enabled: bool)
     let (field, wanted) = AppArmor::of(context);
     let problem = match wanted {
         AppArmor::Unconfined => return Ok(()),
-        AppArmor::Unreadable => "say unconfined, runtime/default or localhost/NAME",
+        AppArmor::Unreadable => "must be unconfined, runtime/default or localhost/NAME",
         AppArmor::RuntimeDefault | AppArmor::Localhost(_) if !is_enabled => {
             "AppArmor is not enabled on this machine"
         }
         AppArmor::RuntimeDefault => {
-            "this runtime has no profile of its own: use Unconfined, or Localhost with a profile that is loaded"
+            "this runtime has no default profile: use Unconfined, or Localhost with a loaded profile"
         }
-        AppArmor::Localhost("") => "Localhost needs the name of a profile",
+        AppArmor::Localhost("") => "Localhost needs a profile name",
         AppArmor::Localhost(_) => return Ok(()),
     };
     Err(Error::unsupported(format!("{FIELD}.{field}"), problem))

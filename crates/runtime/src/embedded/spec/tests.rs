@@ -288,7 +288,7 @@ fn capabilities_by_table() {
 
     let mut poor = caps(&["SYS_RESOURCE"], &[]);
     poor.facts.capabilities.remove("SYS_RESOURCE");
-    assert!(poor.refusal().contains("CAP_SYS_RESOURCE is not this runtime's to give"));
+    assert!(poor.refusal().contains("cannot add CAP_SYS_RESOURCE"));
     let mut poor = Case::new().context(|context| context.privileged = true);
     poor.facts.capabilities.remove("SYS_RESOURCE");
     assert_eq!(count(poor), 40, "privileged means all that we have");

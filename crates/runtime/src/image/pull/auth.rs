@@ -31,16 +31,18 @@ pub enum Auth {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// `auth` is not the base64 of `user:password`.
-    #[error("the credential's field \"auth\" is not the base64 of user:password")]
+    #[error("the credential's field \"auth\" is not user:password in base64")]
     Encoding,
     /// A refresh token of the OAuth kind.
-    #[error("the credential's field \"identity_token\" is not supported: give username and password")]
+    #[error("the credential's field \"identity_token\" is not supported; use a username and password")]
     IdentityToken,
     /// Not the JSON of such a file.
     #[error("the credentials file is not valid: {0}")]
     File(String),
     /// The file hands over to a program.
-    #[error("the credentials of {0} are kept by a helper program, which is not supported: log in without it")]
+    #[error(
+        "the credentials for {0} are kept by a credential helper, which is not supported; log in without it"
+    )]
     Helper(String),
 }
 

@@ -147,7 +147,7 @@ async fn advance(
 }
 
 fn check_space(download: &Download, missing: u64, options: &PullOptions) -> Result<(), PullReason> {
-    let free = files::free_bytes(&download.file).map_err(StoreError::io("cannot look at", &download.path))?;
+    let free = files::free_bytes(&download.file).map_err(StoreError::io("cannot stat", &download.path))?;
     if free < missing.saturating_add(options.limits.min_free_bytes) {
         return Err(PullReason::NoSpace { missing, free });
     }
@@ -155,7 +155,7 @@ fn check_space(download: &Download, missing: u64, options: &PullOptions) -> Resu
 }
 
 fn length(download: &Download) -> Result<u64, PullReason> {
-    let meta = download.file.metadata().map_err(StoreError::io("cannot look at", &download.path))?;
+    let meta = download.file.metadata().map_err(StoreError::io("cannot stat", &download.path))?;
     Ok(meta.len())
 }
 

@@ -86,10 +86,10 @@ pub struct PullError {
 #[derive(Debug, thiserror::Error)]
 pub enum PullReason {
     /// No such repository, tag or digest.
-    #[error("the registry has no such image: check the name and the tag")]
+    #[error("the registry has no such image: check the name and tag")]
     NotFound,
     /// Credentials are missing or wrong.
-    #[error("the registry does not let us: the image does not exist, or credentials are missing or wrong")]
+    #[error("access denied by the registry: the image does not exist, or credentials are missing or wrong")]
     Unauthorized,
     /// No connection.
     #[error("the registry cannot be reached: {0}")]
@@ -98,19 +98,19 @@ pub enum PullReason {
     #[error("the transfer was interrupted: {0}")]
     Interrupted(#[source] io::Error),
     /// A connection that went silent.
-    #[error("nothing has arrived for {} seconds", .0.as_secs())]
+    #[error("no data received for {} seconds", .0.as_secs())]
     Stalled(Duration),
     /// The registry asks for patience.
     #[error("the registry is busy: {0}")]
     Busy(String),
     /// The registry says no, for a reason of its own.
-    #[error("the registry refuses: {0}")]
+    #[error("the registry refused the request: {0}")]
     Refused(String),
     /// A manifest or index that cannot be used.
     #[error("its manifest cannot be used: {0}")]
     Manifest(#[from] ManifestError),
     /// Not built for this machine.
-    #[error("there is no variant for {wanted}, only for {}", list(.offered))]
+    #[error("the image is not available for {wanted}, only for {}", list(.offered))]
     NoVariant {
         /// This machine.
         wanted: Platform,
@@ -118,7 +118,7 @@ pub enum PullReason {
         offered: Vec<Platform>,
     },
     /// Indexes in indexes in indexes.
-    #[error("its index is nested too deep")]
+    #[error("its index is nested too deeply")]
     Unreasonable,
     /// Not what was asked for.
     #[error("the registry sent {found} for {wanted}")]
@@ -137,7 +137,7 @@ pub enum PullReason {
         limit: u64,
     },
     /// The disk is nearly full.
-    #[error("{missing} bytes are to come, and only {free} are free on the disk")]
+    #[error("not enough disk space: {missing} bytes are needed, {free} are free")]
     NoSpace {
         /// What is to come.
         missing: u64,
@@ -148,7 +148,7 @@ pub enum PullReason {
     #[error(transparent)]
     Ingest(#[from] IngestError),
     /// A task of ours died.
-    #[error("a task of the pull failed: {0}")]
+    #[error("an internal task failed: {0}")]
     Task(#[from] JoinError),
 }
 
@@ -262,7 +262,7 @@ where
     for _ in 1..ATTEMPTS {
         match ask().await {
             Err(reason) if reason.is_transient() && !matches!(reason, PullReason::Unreachable(_)) => {
-                tracing::debug!(%reason, "asking the registry again");
+                tracing::debug!(%reason, "retrying a request to the registry");
                 tokio::time::sleep(pause).await;
                 pause *= 2;
             }

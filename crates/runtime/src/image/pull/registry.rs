@@ -73,8 +73,8 @@ impl Registry {
         let plain = is_loopback(host) || options.http_registries.iter().any(|registry| registry == host);
         let scheme = if plain { "http" } else { "https" };
         let base = format!("{scheme}://{}/v2/", server_of(host));
-        let base =
-            Url::parse(&base).map_err(|error| PullReason::Refused(format!("{host} is no host: {error}")))?;
+        let base = Url::parse(&base)
+            .map_err(|error| PullReason::Refused(format!("{host} is not a host: {error}")))?;
         let mut http = Client::builder()
             .user_agent(concat!("rubelet/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
@@ -119,7 +119,7 @@ impl Registry {
     }
 
     async fn buy_token(&self, realm: &str, service: Option<&str>) -> Result<String, PullReason> {
-        let unusable = |what: &str| PullReason::Refused(format!("{what} of its token server is not usable"));
+        let unusable = |what: &str| PullReason::Refused(format!("{what} of its token server is invalid"));
         let mut url = self.base.join(realm).map_err(|_| unusable("the address"))?;
         url.query_pairs_mut()
             .append_pair("scope", &format!("repository:{}:pull", self.name.repository()))
@@ -232,7 +232,7 @@ struct Token {
 
 fn bearer(token: &str) -> Result<HeaderValue, PullReason> {
     let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| PullReason::Refused("the token is not one that can be sent".to_owned()))?;
+        .map_err(|_| PullReason::Refused("the token contains invalid characters".to_owned()))?;
     header.set_sensitive(true);
     Ok(header)
 }

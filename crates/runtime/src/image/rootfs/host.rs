@@ -267,7 +267,7 @@ impl Builder<'_> {
         let mut bound = Vec::new();
         for entry in &entries {
             let at = own.join(entry.file_name());
-            let kind = entry.file_type().map_err(RootfsError::io("cannot look at", &entry.path()))?;
+            let kind = entry.file_type().map_err(RootfsError::io("cannot stat", &entry.path()))?;
             let made = if kind.is_symlink() {
                 fs::read_link(entry.path()).and_then(|link| std::os::unix::fs::symlink(link, &at))
             } else if kind.is_dir() {
@@ -298,7 +298,7 @@ impl Builder<'_> {
             };
             made.map_err(RootfsError::io("cannot create", &at))?;
         }
-        let real = fs::metadata(dir).map_err(RootfsError::io("cannot look at", dir))?;
+        let real = fs::metadata(dir).map_err(RootfsError::io("cannot stat", dir))?;
         fs::set_permissions(&own, fs::Permissions::from_mode(real.mode() & 0o7777))
             .and_then(|()| std::os::unix::fs::chown(&own, Some(real.uid()), Some(real.gid())).or(Ok(())))
             .map_err(RootfsError::io("cannot set the mode of", &own))?;

@@ -97,7 +97,7 @@ pub enum RootfsError {
         source: io::Error,
     },
     /// The built-in image needs mounts, and there is no other way to make it.
-    #[error("the image \"host\" needs the right to mount (run as root, or in a user namespace): {source}")]
+    #[error("the image \"host\" needs permission to mount (run as root, or in a user namespace): {source}")]
     MountRefused {
         /// What the system answered.
         source: io::Error,
@@ -163,7 +163,7 @@ pub fn mount_host(container_dir: &Path, options: &Options) -> Result<Rootfs, Roo
         .and_then(|()| fs::write(&ready, "").map_err(RootfsError::io("cannot write", &ready)))
         .inspect_err(|_| {
             if let Err(error) = unmount(container_dir) {
-                tracing::warn!(%error, "cannot take back half a root");
+                tracing::warn!(%error, "cannot unmount an incomplete root");
             }
         })?;
     Ok(rootfs)
@@ -198,7 +198,8 @@ pub fn mount_layers(layers: &[PathBuf], container_dir: &Path) -> Result<Rootfs, 
     match overlay::mount(&overlay::Lower::of(layers, &empty)?, &upper, &work, &root) {
         Ok(()) => Ok(overlay),
         Err(refusal) if refusal.is_unsupported() => {
-            tracing::info!(root = %root.display(), %refusal, "no overlay possible here: copying the image's files");
+            tracing::info!(root = %root.display(), %refusal, "overlays are not possible here; copying the image's \
+                                                              files");
             let partial = container_dir.join(PARTIAL);
             remove_tree(&partial)?;
             copy::layers(layers, &partial)?;
@@ -255,7 +256,7 @@ pub fn is_mount_point(path: &Path) -> Result<bool, RootfsError> {
     match rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE) {
         Ok(stat) => Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
-        Err(error) => Err(RootfsError::io("cannot look at", path)(error)),
+        Err(error) => Err(RootfsError::io("cannot stat", path)(error)),
     }
 }
 

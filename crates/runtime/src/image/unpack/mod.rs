@@ -55,7 +55,7 @@ pub enum UnpackReason {
     #[error(transparent)]
     Path(#[from] PathError),
     /// Decompressed, it is longer than allowed.
-    #[error("the layer has {0}: raise the limit if it is meant to")]
+    #[error("the layer has {0}; raise the limit if this is intended")]
     TooBig(#[from] OverLimit),
     /// More entries than allowed.
     #[error("the layer has more than {0} entries")]
@@ -67,10 +67,10 @@ pub enum UnpackReason {
     #[error("less than {0} bytes would stay free on the disk")]
     NoSpace(u64),
     /// A part of its path is not a directory, or a link that leads nowhere.
-    #[error("a part of its path is not a directory")]
+    #[error("part of its path is not a directory")]
     NotADirectory,
     /// A hard link to something that is not in the layer.
-    #[error("it is a hard link to {0:?}, which is not in the layer")]
+    #[error("it is a hard link to {0:?}, which the layer does not contain")]
     LinkTarget(String),
     /// A user or group number that cannot exist.
     #[error("its owner {0} is not a valid number")]
