@@ -75,7 +75,7 @@ fn an_image_comes_is_listed_and_goes() {
     store.lease("c1", &store.resolve("app:1").unwrap()).unwrap();
     let (code, _, err) = text(&rubelet(&data, &["rm", "app:1"]));
     assert_eq!(code, 4);
-    assert!(err.contains("is used by 1 container:") && err.contains("--force"), "{err}");
+    assert!(err.contains("is used by 1 container;") && err.contains("--force"), "{err}");
     store.release("c1").unwrap();
 
     // What can be removed is, whatever else could not.

@@ -69,7 +69,7 @@ pub enum ImportReason {
         offered: Vec<Platform>,
     },
     /// A blob that is named and not there.
-    #[error("the archive has no {0:?}")]
+    #[error("{0:?} is missing from the archive")]
     Missing(String),
     /// A document that cannot be one.
     #[error("{0:?} is larger than {MAX_DOCUMENT} bytes")]
